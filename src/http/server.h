@@ -1,0 +1,42 @@
+// The HTTP listener: Boost.Beast over a few threads, HTTP/1.1 with keep-alive, limits, and streams with back-pressure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "api/http_types.h"
+#include "base/status.h"
+
+namespace erne {
+
+struct HttpServerOptions {
+  int threads = 2;
+  size_t max_body_bytes = 32 * 1024 * 1024;   // a larger one is a 413
+  size_t max_header_bytes = 64 * 1024;        // a larger one is a 431
+  int64_t idle_timeout_ms = 75'000;           // keep-alive connections; also the time to send one whole request
+};
+
+// Thread-safe. The handler must outlive the server.
+class HttpServer {
+ public:
+  HttpServer(HttpHandler& handler, const HttpServerOptions& options);
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  ~HttpServer();  // closes everything and joins
+
+  // Binds and accepts from now on; several may be open. Port 0 picks a free one. Errors name host, port and, where /proc
+  // tells, the process that holds the port. Returns the port.
+  Result<uint16_t> Listen(const std::string& host, uint16_t port);
+
+  // Stops accepting; open answers go on.
+  void StopAccepting();
+  // Waits until no answer is in progress, at most `timeout_ms`.
+  void Drain(int64_t timeout_ms);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace erne

@@ -1,0 +1,34 @@
+// From a checkpoint's files to a described model: config.json -> ModelSpec, tensors -> ModelWeights.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file_set.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "model/model_spec.h"
+#include "model/weights.h"
+
+namespace erne {
+
+struct Model {
+  ModelSpec spec;
+  ModelWeights weights;
+  std::string precision;  // what the checkpoint stores, for people: "bf16", "awq int4 (group 64)"
+};
+
+// Parses config.json of `files` by its model_type. Unknown architectures are refused by name, with the list of known
+// ones; vision-language ones with a sentence of their own; impossible numbers (0 heads, top_k > experts) by field.
+Result<ModelSpec> LoadSpec(const FileSet& files);
+Result<ModelSpec> SpecFromConfig(const Json& config);
+
+// Spec and weights. Missing, misshapen and (unless the architecture says they may be skipped) unused tensors are named:
+// up to ten, and a count.
+Result<Model> LoadModel(std::shared_ptr<const FileSet> files);
+
+// model_type values that SpecFromConfig accepts, sorted.
+std::vector<std::string> KnownArchitectures();
+
+}  // namespace erne

@@ -1,0 +1,29 @@
+// Incremental detokenizing: token ids in, well-formed UTF-8 out, as early as possible and never broken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "text/tokenizer.h"
+
+namespace erne {
+
+// One per choice; not thread-safe. Bytes of an unfinished character are held back until later tokens complete it; bytes that
+// can never become a character are emitted as U+FFFD, one per maximal ill-formed piece.
+class Detokenizer {
+ public:
+  // `tokenizer` must outlive this.
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special) : tokenizer_(tokenizer), skip_special_(skip_special) {}
+
+  // The text that `token` adds; may be empty.
+  std::string Add(int32_t token);
+  // The rest, when no more tokens come: an unfinished character becomes U+FFFD.
+  std::string Flush();
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  std::string held_;  // bytes not yet emitted
+};
+
+}  // namespace erne

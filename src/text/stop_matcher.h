@@ -1,0 +1,33 @@
+// Stop strings in a stream of text: nothing that might be the beginning of one is let out before it is known not to be.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace erne {
+
+// One per choice; not thread-safe. The stop string that is complete first (ends earliest) counts, of those that end at
+// the same place the one that begins earliest: so the result does not depend on how the text was cut into pieces.
+// Holds back only the longest suffix that is a true prefix of some stop string.
+class StopMatcher {
+ public:
+  // With `include_stop`, the matched string is part of the released text.
+  explicit StopMatcher(std::vector<std::string> stops, bool include_stop = false);
+
+  // Text that may be shown now. After a match nothing more is released.
+  std::string Add(std::string_view text);
+  // The rest, when no more text comes; "" after a match.
+  std::string Flush();
+  // The stop string that matched.
+  const std::optional<std::string>& matched() const { return matched_; }
+
+ private:
+  std::vector<std::string> stops_;
+  bool include_stop_;
+  std::string held_;
+  std::optional<std::string> matched_;
+};
+
+}  // namespace erne
