@@ -1,11 +1,13 @@
-// Executor: runs a decoder over a batch of rows. The engine sees this interface alone; cli names the concrete ones.
+// Executor: runs a decoder over a batch of rows. The engine sees this interface alone; cli names
+// the concrete ones.
 //
-// One step = one Batch: several sequences, each with one row (decode) or many (prefill chunk), side by side. The executor
-// owns the weights in its own layout and the memory of the paged KV cache; the engine owns which block belongs
-// to whom and passes block tables.
+// One step = one Batch: several sequences, each with one row (decode) or many (prefill chunk), side
+// by side. The executor owns the weights in its own layout and the memory of the paged KV cache;
+// the engine owns which block belongs to whom and passes block tables.
 //
-// Determinism: what a row computes depends on that row's sequence alone (its tokens, positions and KV), bit for bit, never
-// on what else is in the batch, how its prompt was cut into chunks, which blocks it got or how many threads run.
+// Determinism: what a row computes depends on that row's sequence alone (its tokens, positions and
+// KV), bit for bit, never on what else is in the batch, how its prompt was cut into chunks, which
+// blocks it got or how many threads run.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +25,9 @@ namespace erne {
 
 // The rows of one sequence in a step: tokens at positions [start, start + count) of it.
 struct SequenceRows {
-  int64_t start = 0;                 // positions already in the KV cache
-  std::span<const int32_t> tokens;   // [count], in 0..vocab-1
-  std::span<const BlockId> blocks;   // block table: covers at least start + count positions
+  int64_t start = 0;                // positions already in the KV cache
+  std::span<const int32_t> tokens;  // [count], in 0..vocab-1
+  std::span<const BlockId> blocks;  // block table: covers at least start + count positions
   // Which rows need logits: all, the last one, or none (a prompt chunk that is not the last).
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
 };
@@ -33,14 +35,15 @@ struct SequenceRows {
 using Batch = std::vector<SequenceRows>;
 
 struct ExecutorLimits {
-  int64_t max_rows = 0;       // rows in one batch
-  int64_t max_logit_rows = 0; // rows with logits in one batch
-  int64_t max_sequences = 0;  // sequences in one batch
-  int64_t max_context = 0;    // positions of one sequence
-  int64_t num_blocks = 0;     // blocks of the KV pool
+  int64_t max_rows = 0;        // rows in one batch
+  int64_t max_logit_rows = 0;  // rows with logits in one batch
+  int64_t max_sequences = 0;   // sequences in one batch
+  int64_t max_context = 0;     // positions of one sequence
+  int64_t num_blocks = 0;      // blocks of the KV pool
 };
 
-// Experts chosen in a step, for tests, traces and statistics. ids: [rows, top_k] per MoE layer, rows in batch order.
+// Experts chosen in a step, for tests, traces and statistics. ids: [rows, top_k] per MoE layer,
+// rows in batch order.
 struct RoutingTrace {
   struct Layer {
     int64_t layer = 0;
@@ -66,9 +69,10 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
 
-  // Runs the batch: writes KV for every row, and computes the logits that were asked for. Returns them as float32
-  // [logit rows, vocab], in batch order, valid until the next Run. The caller keeps within the limits, tokens within the
-  // vocabulary and tables within the pool (CHECKed). An error (a fault of the device) fails the step.
+  // Runs the batch: writes KV for every row, and computes the logits that were asked for. Returns
+  // them as float32 [logit rows, vocab], in batch order, valid until the next Run. The caller keeps
+  // within the limits, tokens within the vocabulary and tables within the pool (CHECKed). An error
+  // (a fault of the device) fails the step.
   virtual Result<std::span<const float>> Run(const Batch& batch) = 0;
 
   // While `trace` is not null, Run fills it (allocates: not for serving).
