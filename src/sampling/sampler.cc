@@ -1,0 +1,291 @@
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "sampling/philox.h"
+
+namespace erne {
+namespace {
+
+using Candidate = SamplerScratch::Candidate;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// One in fixed point is 2^40: fine enough for a token of probability 1e-12, and sums over kMaxVocab
+// stay below 2^64.
+constexpr int kWeightBits = 40;
+constexpr size_t kMaxVocab = size_t{1} << 23;
+
+struct Extent {
+  float max = -kInfinity;
+  bool valid = true;  // no NaN and no plus infinity
+};
+
+// Eight independent lanes, so that the compiler can use vector registers without reordering a
+// chain.
+Extent FindMax(std::span<const float> values) {
+  constexpr size_t kLanes = 8;
+  std::array<float, kLanes> max;
+  max.fill(-kInfinity);
+  std::array<uint32_t, kLanes> invalid{};
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const float value = values[i + lane];
+      max[lane] = value > max[lane] ? value : max[lane];
+      invalid[lane] |= value < kInfinity ? 0U : 1U;  // NaN compares false
+    }
+  }
+  Extent extent;
+  for (; i < values.size(); ++i) {
+    extent.max = std::max(extent.max, values[i]);
+    extent.valid = extent.valid && values[i] < kInfinity;
+  }
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    extent.max = std::max(extent.max, max[lane]);
+    extent.valid = extent.valid && invalid[lane] == 0;
+  }
+  return extent;
+}
+
+int32_t IndexOf(std::span<const float> values, float wanted) {
+  return static_cast<int32_t>(std::find(values.begin(), values.end(), wanted) - values.begin());
+}
+
+Status InvalidLogits(std::span<const float> logits, const Extent& extent) {
+  if (extent.valid)
+    return Internal("every token's logit is minus infinity: no token can be chosen");
+  const auto bad =
+      std::find_if(logits.begin(), logits.end(), [](float x) { return !(x < kInfinity); });
+  return Internal(StrCat("the logit of token ", bad - logits.begin(), " is ",
+                         std::isnan(*bad) ? "NaN" : "infinite"));
+}
+
+// exp(x) * 2^40, rounded to an integer, for x <= 0. Not the C library's exp, which differs between
+// versions: this one gives the same weights on every machine (IEEE double, no contraction:
+// ErneBuild.cmake).
+//
+// x = k ln2 + r with |r| <= ln2 / 2, so exp(x) = 2^k exp(r). Taylor to degree 11 leaves an error
+// below r^12 / 12! = 6.4e-15, a hundredth of the fixed point's unit.
+uint64_t FixedExp(double x) {
+  constexpr double kSmallest = -(kWeightBits + 2) * 0.6931471805599453;  // rounds to 0 below
+  if (!(x > kSmallest)) return 0;
+  constexpr double kLog2E = 1.4426950408889634;
+  constexpr double kLn2 = 0.6931471805599453;
+  // Adding and subtracting 1.5 * 2^52 rounds to an integer; its low bits are then the integer in
+  // two's complement.
+  constexpr double kRounder = 6755399441055744.0;
+  const double rounded = x * kLog2E + kRounder;
+  const double k = rounded - kRounder;
+  const double r = x - k * kLn2;
+  double sum = 1.0 / 39916800.0;
+  sum = sum * r + 1.0 / 3628800.0;
+  sum = sum * r + 1.0 / 362880.0;
+  sum = sum * r + 1.0 / 40320.0;
+  sum = sum * r + 1.0 / 5040.0;
+  sum = sum * r + 1.0 / 720.0;
+  sum = sum * r + 1.0 / 120.0;
+  sum = sum * r + 1.0 / 24.0;
+  sum = sum * r + 1.0 / 6.0;
+  sum = sum * r + 0.5;
+  sum = sum * r + 1.0;
+  sum = sum * r + 1.0;
+  // 2^(k + 40) by its exponent bits: k is in [-42, 0].
+  const double scale = std::bit_cast<double>(
+      static_cast<uint64_t>(1023 + kWeightBits + static_cast<int64_t>(k)) << 52);
+  return static_cast<uint64_t>(sum * scale + 0.5);
+}
+
+// Turns a logit into a weight. In double, so that no positive float as temperature overflows.
+class Weigher {
+ public:
+  Weigher(float max, float temperature)
+      : max_(max), inverse_(1.0 / static_cast<double>(temperature)) {}
+  uint64_t operator()(float logit) const {
+    return FixedExp((static_cast<double>(logit) - max_) * inverse_);
+  }
+
+ private:
+  double max_;
+  double inverse_;
+};
+
+bool RanksBeforeByLogit(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+}
+
+bool RanksBeforeByWeight(const Candidate& a, const Candidate& b) {
+  return a.weight != b.weight ? a.weight > b.weight : RanksBeforeByLogit(a, b);
+}
+
+// A finite logit stays finite whatever the penalty: overflow stops at the largest float.
+float Penalize(float logit, float penalty) {
+  if (std::isinf(logit)) return logit;
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  return std::clamp(logit > 0.0F ? logit / penalty : logit * penalty, -kLargest, kLargest);
+}
+
+void ApplyRepetitionPenalty(std::span<float> logits, float penalty, const SeenTokens& seen) {
+  const std::span<const uint64_t> words = seen.words();
+  ERNE_CHECK(words.size() * 64 >= logits.size());
+  for (size_t word = 0; word < words.size(); ++word) {
+    for (uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
+      const size_t token = word * 64 + static_cast<size_t>(std::countr_zero(bits));
+      logits[token] = Penalize(logits[token], penalty);
+    }
+  }
+}
+
+// The last token of the first k in the order (logit falling, id rising). One pass with a buffer of
+// 2k: once it is full, the better half stays and its worst sets the bar for the rest, so the cost
+// is linear whatever the order of logits.
+Candidate TopKBoundary(std::span<const float> logits, size_t k, std::vector<Candidate>& selection) {
+  selection.clear();
+  const auto keep_best = [&] {
+    std::nth_element(selection.begin(), selection.begin() + static_cast<ptrdiff_t>(k) - 1,
+                     selection.end(), RanksBeforeByLogit);
+    selection.resize(k);
+  };
+  const size_t capacity = std::min(2 * k, logits.size());
+  float bar = -kInfinity;
+  bool has_bar = false;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    // An equal logit ranks after those already kept: their ids are lower.
+    if (has_bar && !(logits[i] > bar)) continue;
+    selection.push_back({0, logits[i], static_cast<int32_t>(i)});
+    if (selection.size() == capacity) {
+      keep_best();
+      bar = selection.back().logit;
+      has_bar = true;
+    }
+  }
+  keep_best();
+  return selection.back();
+}
+
+// Fills `candidates` with the tokens that top_k leaves and that have weight, by rising id. Returns
+// the sum of weights.
+uint64_t Weigh(std::span<const float> logits, int32_t top_k, const Weigher& weigher,
+               SamplerScratch& scratch) {
+  std::vector<Candidate>& candidates = scratch.candidates;
+  candidates.clear();
+  uint64_t sum = 0;
+  const auto add = [&](size_t token) {
+    const uint64_t weight = weigher(logits[token]);
+    if (weight == 0) return;
+    candidates.push_back({weight, logits[token], static_cast<int32_t>(token)});
+    sum += weight;
+  };
+  if (top_k > 0 && static_cast<size_t>(top_k) < logits.size()) {
+    const Candidate last = TopKBoundary(logits, static_cast<size_t>(top_k), scratch.selection);
+    for (size_t token = 0; token < logits.size(); ++token) {
+      if (logits[token] < last.logit) continue;
+      if (logits[token] > last.logit || static_cast<int32_t>(token) <= last.token) add(token);
+    }
+  } else {
+    for (size_t token = 0; token < logits.size(); ++token) add(token);
+  }
+  return sum;
+}
+
+// The token at which the running weight, in the order of RanksBeforeByWeight, reaches `needed` (1
+// <= needed <= sum).
+Candidate NucleusBoundary(const std::vector<Candidate>& candidates, uint64_t sum, uint64_t needed,
+                          std::vector<Candidate>& selection) {
+  // Tokens lighter than (sum - needed) / n weigh less than sum - needed together: the rest reaches
+  // `needed` without them. In a real row this leaves hundreds of a hundred thousand.
+  const uint64_t floor = (sum - needed) / candidates.size();
+  selection.clear();
+  for (const Candidate& candidate : candidates) {
+    if (candidate.weight >= floor) selection.push_back(candidate);
+  }
+  // Halve the range that holds the boundary until one token is left: a quickselect by weight
+  // instead of by count.
+  auto begin = selection.begin();
+  auto end = selection.end();
+  while (end - begin > 1) {
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end, RanksBeforeByWeight);
+    uint64_t weight = 0;
+    for (auto it = begin; it != middle; ++it) weight += it->weight;
+    if (weight >= needed) {
+      end = middle;
+    } else {
+      needed -= weight;
+      begin = middle;
+    }
+  }
+  return *begin;
+}
+
+// Keeps the nucleus; returns its weight.
+uint64_t KeepNucleus(float top_p, uint64_t sum, SamplerScratch& scratch) {
+  std::vector<Candidate>& candidates = scratch.candidates;
+  const double exact = std::ceil(static_cast<double>(top_p) * static_cast<double>(sum));
+  const uint64_t needed = std::clamp<uint64_t>(static_cast<uint64_t>(exact), 1, sum);
+  const Candidate last = NucleusBoundary(candidates, sum, needed, scratch.selection);
+  std::erase_if(candidates,
+                [&](const Candidate& candidate) { return RanksBeforeByWeight(last, candidate); });
+  uint64_t kept = 0;
+  for (const Candidate& candidate : candidates) kept += candidate.weight;
+  return kept;
+}
+
+// floor(a * b / 2^64).
+uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
+  const uint64_t a_low = a & 0xFFFFFFFF;
+  const uint64_t a_high = a >> 32;
+  const uint64_t b_low = b & 0xFFFFFFFF;
+  const uint64_t b_high = b >> 32;
+  const uint64_t middle = a_high * b_low + ((a_low * b_low) >> 32);
+  const uint64_t carry = (middle & 0xFFFFFFFF) + a_low * b_high;
+  return a_high * b_high + (middle >> 32) + (carry >> 32);
+}
+
+}  // namespace
+
+SamplerScratch::SamplerScratch(int64_t vocab_size) {
+  const auto size = static_cast<size_t>(vocab_size);
+  logits.resize(size);
+  candidates.reserve(size);
+  selection.reserve(size);
+}
+
+int32_t ArgMax(std::span<const float> values) {
+  ERNE_CHECK(!values.empty());
+  return IndexOf(values, FindMax(values).max);
+}
+
+Result<int32_t> SampleToken(std::span<const float> logits, const SamplingParams& params,
+                            const SeenTokens& seen, uint64_t position, SamplerScratch& scratch) {
+  ERNE_CHECK(!logits.empty() && logits.size() <= kMaxVocab);
+  if (params.repetition_penalty != 1.0F) {
+    ERNE_CHECK(scratch.logits.size() >= logits.size());
+    std::copy(logits.begin(), logits.end(), scratch.logits.begin());
+    const std::span<float> penalized(scratch.logits.data(), logits.size());
+    ApplyRepetitionPenalty(penalized, params.repetition_penalty, seen);
+    logits = penalized;
+  }
+  const Extent extent = FindMax(logits);
+  if (!extent.valid || extent.max == -kInfinity) return InvalidLogits(logits, extent);
+  if (params.temperature == 0.0F) return IndexOf(logits, extent.max);
+
+  uint64_t sum = Weigh(logits, params.top_k, Weigher(extent.max, params.temperature), scratch);
+  if (params.top_p < 1.0F) sum = KeepNucleus(params.top_p, sum, scratch);
+  uint64_t remaining = MultiplyHigh(RandomBitsAt(params.seed, position), sum);
+  for (const Candidate& candidate : scratch.candidates) {
+    if (remaining < candidate.weight) return candidate.token;
+    remaining -= candidate.weight;
+  }
+  ERNE_CHECK(false) << "a draw outside the sum of weights";
+  return -1;
+}
+
+}  // namespace erne
