@@ -1,0 +1,29 @@
+// Qwen3, dense (transformers configuration_qwen3.py, modeling_qwen3.py): RMSNorm on q and k.
+#include "model/arch/architectures.h"
+#include "model/decoder_config.h"
+
+namespace erne {
+namespace {
+
+Result<ModelSpec> ReadSpec(const Json& config) {
+  ConfigReader reader(config);
+  ModelSpec spec = ReadDecoder(reader, {});
+  const bool bias = reader.FlagOr("attention_bias", false);
+  spec.attention.qkv_bias = bias;
+  spec.attention.output_bias = bias;
+  spec.attention.qk_norm = true;
+  spec.dense_intermediate = reader.Count("intermediate_size");
+  const bool window = reader.FlagOr("use_sliding_window", false);
+  RefuseSlidingWindow(reader, spec, window,
+                      reader.IntOr("max_window_layers", 28, 0, kMaxConfigNumber));
+  if (!reader.ok()) return reader.status();
+  return spec;
+}
+
+}  // namespace
+
+Architecture Qwen3Architecture() {
+  return {.model_type = "qwen3", .read_spec = ReadSpec, .names = {}};
+}
+
+}  // namespace erne
