@@ -1,4 +1,5 @@
-// The named tensors of a checkpoint folder: model.safetensors, or model.safetensors.index.json and its shards.
+// The named tensors of a checkpoint folder: model.safetensors, or model.safetensors.index.json and
+// its shards.
 #pragma once
 
 #include <map>
@@ -13,11 +14,12 @@
 
 namespace erne {
 
-// Immutable after Open; thread-safe. Views stay valid as long as the Checkpoint (it holds the mappings).
+// Immutable after Open; thread-safe. Views stay valid as long as the Checkpoint (it holds the
+// mappings).
 class Checkpoint {
  public:
-  // Reads the headers of all shards (no tensor bytes). Errors name the file: no weights at all, a shard that is missing,
-  // an index entry whose tensor is not in its shard, a tensor in two shards.
+  // Reads the headers of all shards (no tensor bytes). Errors name the file: no weights at all, a
+  // shard that is missing, an index entry whose tensor is not in its shard, a tensor in two shards.
   static Result<std::shared_ptr<const Checkpoint>> Open(std::shared_ptr<const FileSet> files);
 
   // nullptr when absent.

@@ -39,6 +39,7 @@ struct PendingUnpack {
   const TensorView* qweight = nullptr;
   const TensorView* qzeros = nullptr;
   const TensorView* scales = nullptr;
+  const TensorView* g_idx = nullptr;  // GPTQ; may be absent
   int64_t group = 0;
 };
 
@@ -139,25 +140,34 @@ class Loader {
   }
 
   void BindQuantized(const std::string& name, int64_t rows, int64_t cols, LinearWeights& out) {
+    const std::string qweight = name + ".qweight";
     if (quantization_.method == QuantMethod::kNone) {
-      used_.insert(name + ".qweight");
+      used_.insert(qweight);
       return wrong_.Add(
-          StrCat("`", name, ".qweight` (4-bit, but config.json has no quantization_config)"));
+          StrCat("`", qweight, "` (4-bit, but config.json has no quantization_config)"));
     }
     const int64_t group = quantization_.GroupOf(cols);
-    if (group % 2 != 0 || cols % group != 0 || rows % 8 != 0) {
-      used_.insert(name + ".qweight");
-      return wrong_.Add(StrCat("`", name, ".qweight` ([", rows, ", ", cols,
+    const bool gptq = quantization_.method == QuantMethod::kGptq;
+    if (group % 2 != 0 || cols % group != 0 || rows % 8 != 0 || (gptq && cols % 8 != 0)) {
+      used_.insert(qweight);
+      return wrong_.Add(StrCat("`", qweight, "` ([", rows, ", ", cols,
                                "] cannot be 4-bit in groups of ", group, ")"));
     }
-    PendingUnpack pending{.name = name, .target = &out, .group = group};
-    pending.qweight = Find(name + ".qweight", {cols, rows / 8}, {}, IsInt32, "I32");
-    pending.qzeros = Find(name + ".qzeros", {cols / group, rows / 8}, {}, IsInt32, "I32");
-    pending.scales = Find(name + ".scales", {cols / group, rows}, {}, IsFloat, "F32, F16 or BF16");
-    if (pending.qweight == nullptr || pending.qzeros == nullptr || pending.scales == nullptr)
-      return;
-    pending_.push_back(std::move(pending));
-    bytes_by_precision_[StrCat("awq int4 (group ", group, ")")] += rows * (cols / 2);
+    PendingUnpack job{.name = name, .target = &out, .group = group};
+    const Shape packed = gptq ? Shape{cols / 8, rows} : Shape{cols, rows / 8};
+    job.qweight = Find(qweight, packed, {}, IsInt32, "I32");
+    job.qzeros = Find(name + ".qzeros", {cols / group, rows / 8}, {}, IsInt32, "I32");
+    job.scales = Find(name + ".scales", {cols / group, rows}, {}, IsFloat, "F32, F16 or BF16");
+    bool complete = job.qweight != nullptr && job.qzeros != nullptr && job.scales != nullptr;
+    if (gptq && (quantization_.act_order || checkpoint_->Find(name + ".g_idx") != nullptr)) {
+      job.g_idx = Find(name + ".g_idx", {cols}, {}, IsInt32, "I32");
+      complete = complete && job.g_idx != nullptr;
+    }
+    if (!complete) return;
+    pending_.push_back(std::move(job));
+    bytes_by_precision_[StrCat(gptq ? "gptq" : "awq", " int4 (group ", group,
+                               quantization_.act_order ? ", act-order)" : ")")] +=
+        rows * (cols / 2);
   }
 
   static bool IsInt32(DType dtype) { return dtype == DType::kI32; }
@@ -202,9 +212,19 @@ class Loader {
         [name](std::string_view part) { return name.find(part) != std::string_view::npos; });
   }
 
+  // AutoGPTQ writes a bias for every matrix it packs: all zeros where the model has none.
+  bool IsZeroBias(std::string_view name, const TensorView& view) const {
+    if (quantization_.method != QuantMethod::kGptq || !name.ends_with(".bias") ||
+        !IsFloat(view.dtype))
+      return false;
+    const std::vector<float> values = ToFloats(view);
+    return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+  }
+
   void FindUnused() {
     for (const auto& [name, view] : checkpoint_->tensors()) {
-      if (used_.count(name) == 0 && !MaySkip(name)) unused_.Add(StrCat("`", name, "`"));
+      if (used_.count(name) > 0 || MaySkip(name) || IsZeroBias(name, view)) continue;
+      unused_.Add(StrCat("`", name, "`"));
     }
   }
 
@@ -217,6 +237,14 @@ class Loader {
     return InvalidArgument(Join(parts, "; "));
   }
 
+  Result<Int4Matrix> UnpackOne(const PendingUnpack& job) const {
+    if (quantization_.method == QuantMethod::kAwq) {
+      return UnpackAwq(job.name, *job.qweight, *job.qzeros, *job.scales, job.group);
+    }
+    return UnpackGptq(job.name, *job.qweight, *job.qzeros, *job.scales, job.g_idx, job.group,
+                      quantization_.gptq_zeros);
+  }
+
   Status Unpack() {
     if (pending_.empty()) return {};
     ThreadPool pool;
@@ -225,8 +253,7 @@ class Loader {
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t i = begin; i < end; ++i) {
                          const PendingUnpack& job = pending_[i];
-                         Result<Int4Matrix> matrix =
-                             UnpackAwq(job.name, *job.qweight, *job.qzeros, *job.scales, job.group);
+                         Result<Int4Matrix> matrix = UnpackOne(job);
                          if (matrix.ok()) {
                            job.target->matrix = std::move(matrix).value();
                          } else {

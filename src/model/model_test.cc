@@ -30,6 +30,7 @@ TEST_P(ReferenceModels, Load) {
 INSTANTIATE_TEST_SUITE_P(All, ReferenceModels,
                          ::testing::Values("ernie4_5-dense", "ernie4_5-dense-bf16",
                                            "ernie4_5-dense-bias-untied", "ernie4_5-dense-awq",
+                                           "ernie4_5-dense-gptq", "ernie4_5-dense-gptq-actorder",
                                            "ernie4_5-moe-8x2", "ernie4_5-moe-16x6-shared2",
                                            "ernie4_5-moe-interval2", "llama-gqa",
                                            "llama3-rope-scaling", "qwen2", "qwen3", "qwen3_moe",

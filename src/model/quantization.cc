@@ -14,6 +14,18 @@ void ReadAwq(ConfigReader& reader, QuantizationSpec& spec) {
   if (!reader.FlagOr("zero_point", true)) reader.Fail("zero_point", "false is not supported");
 }
 
+void ReadGptq(ConfigReader& reader, QuantizationSpec& spec) {
+  spec.method = QuantMethod::kGptq;
+  spec.act_order = reader.FlagOr("desc_act", false);
+  const std::string format = ToLowerAscii(reader.TextOr("checkpoint_format", "gptq"));
+  if (format == "gptq_v2") {
+    spec.gptq_zeros = GptqZeros::kPlain;
+  } else if (format != "gptq") {
+    reader.Fail("checkpoint_format",
+                StrCat("`", format, "` is not supported (gptq and gptq_v2 are)"));
+  }
+}
+
 }  // namespace
 
 Result<QuantizationSpec> ReadQuantization(const Json& config) {
@@ -29,8 +41,10 @@ Result<QuantizationSpec> ReadQuantization(const Json& config) {
   const std::string method = ToLowerAscii(reader.TextOr("quant_method", ""));
   if (method == "awq") {
     ReadAwq(reader, spec);
+  } else if (method == "gptq") {
+    ReadGptq(reader, spec);
   } else {
-    reader.Fail("quant_method", StrCat("`", method, "` is not supported (awq is)"));
+    reader.Fail("quant_method", StrCat("`", method, "` is not supported (awq and gptq are)"));
   }
   const int64_t bits = reader.Int("bits", 1, 64);
   if (bits != 4) reader.Fail("bits", StrCat("is ", bits, "; only 4 is supported"));
