@@ -1,5 +1,7 @@
 #include "executor/batch_check.h"
 
+#include <limits>
+
 #include "base/check.h"
 #include "base/strings.h"
 
@@ -59,9 +61,10 @@ Status CheckLimits(const ExecutorLimits& limits) {
                 {"max_context", limits.max_context},
                 {"num_blocks", limits.num_blocks}};
   for (const auto& field : fields) {
-    if (field.value < 1) {
+    // Indices are products of these with widths of the model: 31 bits keep them within 64.
+    if (field.value < 1 || field.value > std::numeric_limits<int32_t>::max()) {
       return InvalidArgument(
-          StrCat("the executor's ", field.name, " is ", field.value, ", at least 1 is needed"));
+          StrCat("the executor's ", field.name, " is ", field.value, ", not within 1..2147483647"));
     }
   }
   return {};

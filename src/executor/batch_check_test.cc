@@ -56,6 +56,8 @@ TEST(CheckLimits, NamesTheImpossibleField) {
   ExecutorLimits limits = kLimits;
   limits.num_blocks = 0;
   EXPECT_THAT(CheckLimits(limits).message(), HasSubstr("num_blocks is 0"));
+  limits.num_blocks = int64_t{1} << 31;
+  EXPECT_THAT(CheckLimits(limits).message(), HasSubstr("num_blocks is 2147483648"));
 }
 
 }  // namespace
