@@ -1,0 +1,82 @@
+// The program: finds the subcommand and hands it the rest of the command line.
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "cli/flags.h"
+#include "cli/logits.h"
+
+namespace erne {
+namespace {
+
+struct Subcommand {
+  const char* name;
+  HelpText about;
+  int (*run)(const std::vector<std::string>& arguments);  // returns the exit code
+};
+
+const std::vector<Subcommand>& Subcommands() {
+  static const std::vector<Subcommand> table = {
+      {"logits",
+       {"print logits, greedy ids and experts for token ids",
+        "打印给定 token id 的 logits、贪心续写与所选专家"},
+       RunLogits},
+  };
+  return table;
+}
+
+std::string Help(Language language) {
+  const bool zh = language == Language::kChinese;
+  std::string out =
+      StrCat("erne ", ERNE_VERSION, "\n\n", zh ? "用法：" : "Usage: ", "erne COMMAND [flags]\n\n",
+             zh ? "命令：\n" : "Commands:\n");
+  for (const Subcommand& command : Subcommands()) {
+    std::string name = command.name;
+    name.resize(12, ' ');
+    out += StrCat("  ", name, command.about.In(language), "\n");
+  }
+  out += zh ? "\nerne COMMAND --help 列出该命令的参数；erne --version 打印版本。\n"
+            : "\nerne COMMAND --help lists a command's flags; erne --version prints the version.\n";
+  return out;
+}
+
+int Unknown(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Subcommand& command : Subcommands()) names.emplace_back(command.name);
+  const std::string nearest = Nearest(name, names);
+  std::fprintf(stderr, "erne: unknown command '%s'; %s\n", name.c_str(),
+               nearest.empty() ? "erne --help lists the commands"
+                               : StrCat("did you mean ", nearest, "?").c_str());
+  return 2;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    std::fputs(Help(UserLanguage()).c_str(), stderr);
+    return 2;
+  }
+  const std::string& name = arguments[0];
+  if (name == "--help" || name == "-h" || name == "help") {
+    std::fputs(Help(UserLanguage()).c_str(), stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    std::printf("erne %s\n", ERNE_VERSION);
+    return 0;
+  }
+  for (const Subcommand& command : Subcommands()) {
+    if (name == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+  }
+  return Unknown(name);
+}
+
+}  // namespace
+}  // namespace erne
+
+int main(int argc, char** argv) {
+  // A reader that went away is an error of that one write, not the end of the program.
+  std::signal(SIGPIPE, SIG_IGN);
+  return erne::Main({argv + (argc > 0 ? 1 : 0), argv + argc});
+}

@@ -1,0 +1,39 @@
+#include "cli/make_executor.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "executor/cpu/cpu_executor.h"
+#include "executor/reference/reference_executor.h"
+
+namespace erne {
+
+const std::vector<std::string>& ExecutorNames() {
+  static const std::vector<std::string> names = {"reference", "cpu", "cuda"};
+  return names;
+}
+
+Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
+                                               std::shared_ptr<const Model> model,
+                                               const ExecutorLimits& limits, int threads,
+                                               const LoadProgress& progress) {
+  if (name == "reference") return MakeReferenceExecutor(std::move(model), limits, progress);
+#ifdef ERNE_HAVE_CPU_EXECUTOR
+  if (name == "cpu") {
+    CpuExecutorOptions options;
+    options.threads = threads;
+    return MakeCpuExecutor(std::move(model), limits, options, progress);
+  }
+#else
+  (void)threads;
+#endif
+  if (name == "cuda") {
+    return Unimplemented("this build has no CUDA executor; --executor cpu runs everywhere",
+                         "--executor");
+  }
+  return InvalidArgument(
+      StrCat("no executor is called '", name, "', there are ", Join(ExecutorNames(), ", ")),
+      "--executor");
+}
+
+}  // namespace erne

@@ -1,0 +1,23 @@
+// The one place that names concrete executors.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "executor/executor.h"
+
+namespace erne {
+
+// What `--executor` accepts: "reference", "cpu", "cuda".
+const std::vector<std::string>& ExecutorNames();
+
+// The executor `name` on `model`. threads: 0 = every CPU that this process may use. Unimplemented
+// when this build lacks it; else the errors of the executor's own factory.
+Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
+                                               std::shared_ptr<const Model> model,
+                                               const ExecutorLimits& limits, int threads,
+                                               const LoadProgress& progress = {});
+
+}  // namespace erne
