@@ -1,10 +1,9 @@
-// The engine: a queue of requests, a scheduler, and one loop thread that steps an executor. Contract: engine/README.md.
+// The engine: a queue of requests, a scheduler, and one loop thread that steps an executor.
+// Contract: engine/README.md.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "base/status.h"
 #include "engine/request.h"
@@ -12,23 +11,32 @@
 
 namespace erne {
 
+// All at least 1 (max_num_queued_reqs: 0). Lowered to what the executor can do; max_num_seqs also
+// to max_num_batched_tokens, so that every running sequence moves in every step.
 struct EngineOptions {
-  int64_t max_num_seqs = 64;              // sequences in one step
-  int64_t max_num_batched_tokens = 512;   // token budget of one step
-  int64_t max_num_queued_reqs = 1024;     // waiting requests; more are refused (ResourceExhausted)
+  int64_t max_num_seqs = 64;             // sequences in one step
+  int64_t max_num_batched_tokens = 512;  // token budget of one step
+  int64_t max_num_queued_reqs =
+      1024;  // accepted requests beyond max_num_seqs; more are refused (ResourceExhausted)
 };
 
 // A snapshot for /health, STATS and tests; each field is consistent by itself.
 struct EngineStats {
   int64_t running = 0;
-  int64_t waiting = 0;
+  int64_t waiting = 0;  // accepted and not running: not yet started, or preempted
   int64_t kv_blocks_used = 0;
   int64_t kv_blocks_total = 0;
-  int64_t prompt_tokens = 0;      // computed since start
-  int64_t generated_tokens = 0;   // since start
-  int64_t steps = 0;
+  int64_t prompt_tokens =
+      0;  // computed since start; what a preemption makes to be computed again counts once
+  int64_t generated_tokens = 0;  // since start
+  int64_t steps = 0;             // finished, failed ones included
   int64_t preemptions = 0;
-  int64_t last_step_ms = 0;       // steady-clock milliseconds of the last finished step (or start)
+  int64_t failed_steps = 0;  // Executor::Run answered an error
+  int64_t consecutive_failed_steps =
+      0;  // since the last good one: several mean that the device is gone
+  // Steady-clock milliseconds at which the last step finished or, later, a request woke the idle
+  // engine (or the start). While running + waiting > 0, an old value means that a step hangs.
+  int64_t last_step_ms = 0;
 };
 
 // Thread-safe but for construction and destruction. Several engines may live in one process.
@@ -37,14 +45,17 @@ class Engine {
   Engine(std::unique_ptr<Executor> executor, const EngineOptions& options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // Stops the loop; requests still inside end with an error event.
+  // Stops the loop after the step in hand; requests still inside end with an error event
+  // (Unavailable).
   ~Engine();
 
-  // Queues a request; its events arrive in `stream`. InvalidArgument when it can never fit (with both numbers),
-  // ResourceExhausted when the queue is full, Unavailable after Shutdown.
+  // Queues a request; its events arrive in `stream`. InvalidArgument (with the field as param) when
+  // it is malformed or can never fit (with both numbers), ResourceExhausted when the queue is full,
+  // Unavailable after Shutdown. On an error the stream gets no event.
   Status Submit(GenerationRequest request, std::shared_ptr<TokenStream> stream);
 
-  // Lets accepted requests finish for up to `timeout_ms`, then ends the rest with an error event. Later Submits fail.
+  // Lets accepted requests finish for up to `timeout_ms`, then ends the rest with an error event
+  // and stops the loop. Later Submits fail.
   void Shutdown(int64_t timeout_ms);
 
   EngineStats stats() const;

@@ -18,43 +18,50 @@ namespace erne {
 enum class FinishReason { kStop, kLength, kAbort };
 
 struct GenerationRequest {
-  std::vector<int32_t> prompt;       // not empty, ids within the vocabulary
+  std::vector<int32_t> prompt;  // not empty, ids within the vocabulary
   SamplingParams sampling;
   int64_t max_tokens = 0;            // > 0; prompt + max_tokens <= context
   std::vector<int32_t> stop_tokens;  // generation ends with one of these (reason kStop)
 };
 
+// Every event but a lone abort or error carries one generated token, so the number of tokens in
+// events is usage's completion_tokens. That counts the stop token, as vLLM does; its text is not
+// shown to the user (token == stop_token).
 struct TokenEvent {
-  int32_t token = -1;                    // -1: no token in this event (an abort or an error alone)
-  std::optional<FinishReason> finish;    // set in the last event
-  int32_t stop_token = -1;               // the stop token that ended it, when reason is kStop
-  Status error;                          // not ok: the request failed (finish is kAbort)
+  int32_t token = -1;  // -1: no token in this event (an abort or an error alone)
+  std::optional<FinishReason> finish = {};  // set in the last event
+  int32_t stop_token = -1;                  // the stop token that ended it, when reason is kStop
+  Status error = {};                        // not ok: the request failed (finish is kAbort)
 };
 
-// One request's answers, from the engine's loop thread (producer) to one consumer thread. Thread-safe. Shared by both
-// sides; the engine drops its reference after the last event.
+// One request's answers, from the engine's loop thread (producer) to one consumer thread.
+// Thread-safe. Shared by both sides; the engine drops its reference after the last event.
 class TokenStream {
  public:
-  // `wake` is called from the loop thread after events were added: it must return at once and must not call back into
-  // the stream (post to your own thread). A call may still be running while Cancel returns.
-  explicit TokenStream(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // `wake` (may be empty) is called from the loop thread after an event was added: it must return
+  // at once and must not call back into the stream (post to your own thread). A call may still be
+  // running while Cancel returns.
+  explicit TokenStream(std::function<void()> wake);
 
   // Consumer: moves all pending events to the end of `out`; false when there were none.
   bool Take(std::vector<TokenEvent>& out);
-  // Consumer: waits for an event (tests, command line).
+  // Consumer: waits for an event (tests, command line). After the last event, or after Cancel, it
+  // returns at once.
   void WaitAndTake(std::vector<TokenEvent>& out);
-  // Consumer: nobody wants the rest. The next step drops the request and frees its blocks; no event follows.
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  // Any thread: nobody wants the rest. The next step drops the request and frees its blocks; Take
+  // yields nothing more.
+  void Cancel();
 
-  // Producer.
+  // Producer. Push does nothing on a cancelled stream.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   void Push(TokenEvent event);
 
  private:
   std::function<void()> wake_;
-  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> cancelled_{false};  // written under mutex_
   std::mutex mutex_;
   std::condition_variable ready_;
+  bool finished_ = false;
   std::vector<TokenEvent> events_;
 };
 

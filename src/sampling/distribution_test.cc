@@ -111,8 +111,9 @@ double PValue(const Case& test, int draws) {
   double rest_count = 0;
   for (size_t i = 0; i < test.vocab; ++i) {
     const double expected = exact[i] * draws;
-    if (exact[i] == 0)
+    if (exact[i] == 0) {
       EXPECT_EQ(counts[i], 0) << test.name << ": token " << i << " was filtered out";
+    }
     if (expected < 5) {
       rest_expected += expected;
       rest_count += counts[i];

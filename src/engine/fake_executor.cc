@@ -1,0 +1,106 @@
+#include "engine/fake_executor.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "executor/batch_check.h"
+
+namespace erne {
+namespace {
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+uint64_t Mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+constexpr uint64_t kEmptyPrefix = 0x65726E65;
+
+uint64_t Extend(uint64_t prefix, int32_t token) {
+  return Mix(prefix ^ Mix(static_cast<uint64_t>(token) + 1));
+}
+
+// In [-4, 4), with many distinct values and a few ties.
+void FillLogits(uint64_t prefix, std::span<float> row) {
+  for (size_t token = 0; token < row.size(); ++token) {
+    row[token] =
+        static_cast<float>(Mix(prefix + token * 0x9E3779B97F4A7C15) % 1024) / 128.0F - 4.0F;
+  }
+}
+
+}  // namespace
+
+FakeExecutor::FakeExecutor(const FakeExecutorOptions& options) : options_(options) {
+  spec_.architecture = "fake";
+  spec_.vocab_size = options.vocab_size;
+  spec_.max_positions = options.limits.max_context;
+  slots_.resize(static_cast<size_t>(options.limits.num_blocks * kKvBlockSize));
+  logits_.resize(static_cast<size_t>(options.limits.max_logit_rows * options.vocab_size));
+}
+
+ExecutorInfo FakeExecutor::info() const {
+  ExecutorInfo info;
+  info.name = "fake";
+  info.weight_type = "none";
+  info.activation_type = "none";
+  return info;
+}
+
+std::vector<float> FakeExecutor::LogitsAfter(std::span<const int32_t> tokens, int64_t vocab_size) {
+  uint64_t prefix = kEmptyPrefix;
+  for (const int32_t token : tokens) prefix = Extend(prefix, token);
+  std::vector<float> row(static_cast<size_t>(vocab_size));
+  FillLogits(prefix, row);
+  return row;
+}
+
+// Walks all positions before the rows: each must have been written at this position, by a sequence
+// that had these tokens before it. A block that somebody else wrote into breaks the chain.
+uint64_t FakeExecutor::ReadPrefix(const SequenceRows& rows) const {
+  uint64_t prefix = kEmptyPrefix;
+  for (int64_t position = 0; position < rows.start; ++position) {
+    const Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
+    ERNE_CHECK(slot.position == position)
+        << "position " << position << " is read from a slot that holds position " << slot.position;
+    prefix = Extend(prefix, slot.token);
+    ERNE_CHECK(slot.prefix == prefix) << "position " << position << " belongs to another sequence";
+  }
+  return prefix;
+}
+
+uint64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix) {
+  int64_t position = rows.start;
+  for (const int32_t token : rows.tokens) {
+    prefix = Extend(prefix, token);
+    Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
+    ERNE_CHECK(slot.written_in_run != runs_) << "two rows of a step write position " << position;
+    slot = {position, prefix, token, runs_};
+    ++position;
+  }
+  return prefix;
+}
+
+Result<std::span<const float>> FakeExecutor::Run(const Batch& batch) {
+  const BatchSize size = CheckBatch(batch, options_.vocab_size, options_.limits);
+  ++runs_;
+  if (options_.on_run) ERNE_RETURN_IF_ERROR(options_.on_run(batch));
+  const auto vocab = static_cast<size_t>(options_.vocab_size);
+  std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
+  size_t row = 0;
+  for (const SequenceRows& rows : batch) {
+    ERNE_CHECK(rows.logits != SequenceRows::Logits::kAll)
+        << "the fake computes the last row's logits alone";
+    const uint64_t prefix = WriteRows(rows, ReadPrefix(rows));
+    if (rows.logits == SequenceRows::Logits::kNone) continue;
+    if (rows.tokens.back() != options_.nan_after_token) {
+      FillLogits(prefix, std::span(logits_).subspan(row * vocab, vocab));
+    }
+    ++row;
+  }
+  return std::span<const float>(logits_).first(static_cast<size_t>(size.logit_rows) * vocab);
+}
+
+}  // namespace erne
