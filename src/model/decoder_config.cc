@@ -48,6 +48,10 @@ RopeSpec ReadRope(ConfigReader& config, const DecoderDefaults& defaults, int64_t
     return rope;
   }
   ConfigReader reader(object, StrCat(key, "."));
+  for (const auto& [name, value] : object.AsObject()) {
+    if (value.is_object())
+      reader.Fail(name.substr(0, 100), "is an object: rope by layer type is not supported");
+  }
   rope.theta = reader.NumberOr("rope_theta", rope.theta, 1.0, kMaxRopeTheta);
   if (reader.NumberOr("partial_rotary_factor", 1.0, 0.0, 1.0) != 1.0) {
     reader.Fail("partial_rotary_factor", "below 1 (rope over a part of the head) is not supported");

@@ -23,10 +23,10 @@ struct FaultList {
   void Add(const std::string& fault) {
     if (count++ < kShownFaults) shown.push_back(fault);
   }
-  // "3 tensors are missing: a, b, c"
-  void Describe(std::string_view kind, std::vector<std::string>& out) const {
+  // "3 tensors are missing: a, b, c". `partial`: the search was given up.
+  void Describe(std::string_view kind, bool partial, std::vector<std::string>& out) const {
     if (count == 0) return;
-    const std::string total = count >= kMaxFaults ? StrCat("at least ", count) : StrCat(count);
+    const std::string total = StrCat(partial ? "at least " : "", count);
     out.push_back(StrCat(total, count == 1 ? " tensor is " : " tensors are ", kind, ": ",
                          Join(shown, ", "), count > shown.size() ? ", ..." : ""));
   }
@@ -230,9 +230,9 @@ class Loader {
 
   Status Verdict() const {
     std::vector<std::string> parts;
-    missing_.Describe("missing", parts);
-    wrong_.Describe("of the wrong shape or type", parts);
-    unused_.Describe("not part of this architecture", parts);
+    missing_.Describe("missing", TooManyFaults(), parts);
+    wrong_.Describe("of the wrong shape or type", TooManyFaults(), parts);
+    unused_.Describe("not part of this architecture", TooManyFaults(), parts);
     if (parts.empty()) return {};
     return InvalidArgument(Join(parts, "; "));
   }
