@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "base/check.h"
+#include "tensor/dtype.h"
 
 namespace erne {
 namespace {
@@ -31,6 +32,7 @@ Rope::Rope(const RopeSpec& spec, int64_t head_dim) : style_(spec.style) {
     const float exponent = static_cast<float>(2 * pair) / static_cast<float>(head_dim);
     float frequency = 1.0F / std::pow(theta, exponent);
     if (spec.scaling == RopeScaling::kLlama3) frequency = Llama3Frequency(spec, frequency);
+    if (spec.bf16_frequencies) frequency = Bf16ToFloat(FloatToBf16(frequency));
     frequencies_.push_back(frequency);
   }
 }

@@ -29,6 +29,9 @@ struct RopeSpec {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_max_positions = 0;
+  // Rounds the frequencies to bfloat16, as torch's model.to(bfloat16) does to the rope buffers. No checkpoint asks
+  // for it (from_pretrained keeps them float32); the expected values of one golden model were made that way.
+  bool bf16_frequencies = false;
 };
 
 struct AttentionSpec {
