@@ -1,5 +1,6 @@
-// The CPU executor: threads, and kernels vectorised for AVX2 and AVX-512 (one source file per instruction set, the
-// best one picked at run time). float32 activations and KV; weights f32, bf16 (f16 is widened exactly to f32) or 4-bit.
+// The CPU executor: threads, and kernels vectorised for AVX2 and AVX-512 (one source file per
+// instruction set, the best one picked at run time). float32 activations and KV; weights f32, bf16
+// (f16 is widened exactly to f32) or 4-bit.
 #pragma once
 
 #include <memory>
@@ -11,13 +12,15 @@ namespace erne {
 
 struct CpuExecutorOptions {
   int threads = 0;  // 0: every CPU that this process may use
-  // Instruction set: "" = the best that this CPU has, or ERNE_CPU_ISA from the environment; "scalar", "avx2", "avx512".
+  // Instruction set: "" = the best that this CPU has, or ERNE_CPU_ISA from the environment;
+  // "scalar", "avx2", "avx512".
   std::string isa;
 };
 
-// Packs the weights (progress reported) and takes all memory here; Run allocates nothing afterwards.
-// InvalidArgument when the instruction set is unknown or this CPU lacks it.
-Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> model, const ExecutorLimits& limits,
+// Packs the weights (progress reported) and takes all memory here; Run allocates nothing
+// afterwards. InvalidArgument when the instruction set is unknown or this CPU lacks it.
+Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> model,
+                                                  const ExecutorLimits& limits,
                                                   const CpuExecutorOptions& options = {},
                                                   const LoadProgress& progress = {});
 

@@ -1,0 +1,407 @@
+// One step: rows are embedded, pass the layers, and those with logits pass the head. Every stage is
+// a parallel loop over the fixed team of threads; the stages of a layer are
+//   norm | q, k, v | rotate and store K, V | attention | o, added to x
+//   norm | gate and up, multiplied | down, added to x (dense) norm | router | choose | gate and up
+//   of all experts | down of all experts | weighted sum (mixture of experts)
+// Everything a step touches is taken by MakeCpuExecutor.
+#include "executor/cpu/cpu_executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "executor/batch_check.h"
+#include "executor/cpu/attention_runner.h"
+#include "executor/cpu/dispatch.h"
+#include "executor/cpu/expert_groups.h"
+#include "executor/cpu/gemm_runner.h"
+#include "executor/cpu/memory.h"
+#include "executor/cpu/packed_model.h"
+#include "executor/rope.h"
+#include "moe/routing.h"
+
+namespace erne {
+namespace cpu {
+namespace {
+
+// Rows that one thread handles at once where a row is a few microseconds of work: fewer do not pay
+// for waking the others.
+constexpr int64_t kRowGrain = 4;
+// More threads than any machine we know has CPUs; a request for more is a mistake.
+constexpr int kMaxThreads = 4096;
+
+// Rows of activations in one array, each starting on a cache line.
+struct Rows {
+  float* data = nullptr;
+  int64_t stride = 0;
+
+  float* operator[](int64_t row) const { return data + row * stride; }
+};
+
+void AddRows(Workspace& workspace, Rows& rows, int64_t count, int64_t width) {
+  rows.stride = RoundUp(width, kLanes);
+  workspace.Add(&rows.data, {count, rows.stride});
+}
+
+// Rows, positions and blocks are 32-bit numbers in the kernels' tables.
+Status CheckSizes(const ExecutorLimits& limits, const ModelSpec& spec) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  const int64_t slots_per_row = spec.has_moe() ? spec.moe.routing.top_k : 1;
+  if (limits.max_rows > kMax / slots_per_row || limits.max_logit_rows > kMax ||
+      limits.max_context > kMax || limits.num_blocks > kMax) {
+    return InvalidArgument(
+        StrCat("the CPU executor counts rows x experts, positions and blocks in 32 bits: ",
+               limits.max_rows, " rows, ", limits.max_logit_rows, " rows with logits, ",
+               limits.max_context, " positions, ", limits.num_blocks, " blocks are too many"));
+  }
+  return {};
+}
+
+Status CheckSpec(const ModelSpec& spec) {
+  const AttentionSpec& a = spec.attention;
+  if (spec.hidden <= 0 || spec.vocab_size <= 0 || a.heads <= 0 || a.kv_heads <= 0 ||
+      a.head_dim <= 0 || a.heads % a.kv_heads != 0 || a.head_dim % 2 != 0) {
+    return InvalidArgument(StrCat("the CPU executor cannot run hidden size ", spec.hidden, " with ",
+                                  a.heads, " heads of ", a.head_dim, ", ", a.kv_heads,
+                                  " kv heads and vocabulary ", spec.vocab_size));
+  }
+  const RoutingSpec& r = spec.moe.routing;
+  if (spec.has_moe() &&
+      (r.experts <= 0 || r.top_k <= 0 || r.top_k > r.experts || spec.moe.intermediate <= 0)) {
+    return InvalidArgument(StrCat("the CPU executor cannot choose ", r.top_k, " of ", r.experts,
+                                  " experts of width ", spec.moe.intermediate));
+  }
+  return {};
+}
+
+class CpuExecutor final : public Executor {
+ public:
+  CpuExecutor(PackedModel model, std::string weight_type, const ExecutorLimits& limits,
+              const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
+      : model_(std::move(model)),
+        weight_type_(std::move(weight_type)),
+        limits_(limits),
+        kernels_(kernels),
+        pool_(std::move(pool)),
+        rope_(model_.spec.attention.rope, model_.spec.attention.head_dim),
+        gemms_(kernels, *pool_, std::max<int64_t>(3, model_.spec.moe.routing.experts + 1),
+               model_.max_groups, model_.max_permuted_cols, workspace_),
+        attention_(kernels, *pool_, model_.spec, limits, workspace_),
+        cache_(model_.spec, limits.num_blocks, kv_memory_) {}
+
+  Status Allocate() {
+    SizeArrays();
+    ERNE_RETURN_IF_ERROR(workspace_.Allocate("the workspace of the CPU executor"));
+    return kv_memory_.Allocate(StrCat("the KV cache of ", limits_.num_blocks, " blocks"));
+  }
+
+  Result<std::span<const float>> Run(const Batch& batch) override {
+    const BatchSize size = CheckBatch(batch, model_.spec.vocab_size, limits_);
+    rows_ = size.rows;
+    if (trace_ != nullptr) trace_->layers.clear();
+    Plan(batch);
+    EmbedRows(batch);
+    for (int64_t i = 0; i < model_.spec.num_layers(); ++i) {
+      const PackedLayer& layer = model_.layers[static_cast<size_t>(i)];
+      Attend(layer, i);
+      NormRows(layer.post_norm);
+      if (layer.dense.has_value()) {
+        RunDense(*layer.dense);
+      } else {
+        RunMoe(*layer.moe, i);
+      }
+    }
+    return Head(size.logit_rows);
+  }
+
+  void SetRoutingTrace(RoutingTrace* trace) override { trace_ = trace; }
+  const ModelSpec& spec() const override { return model_.spec; }
+  const ExecutorLimits& limits() const override { return limits_; }
+
+  ExecutorInfo info() const override {
+    ExecutorInfo info;
+    info.name = StrCat("cpu (", kernels_.name, ", ", pool_->threads(),
+                       pool_->threads() == 1 ? " thread)" : " threads)");
+    info.weight_type = weight_type_;
+    info.activation_type = "f32";
+    info.weight_bytes = model_.bytes;
+    info.kv_bytes = kv_memory_.bytes();
+    info.workspace_bytes = workspace_.bytes();
+    return info;
+  }
+
+ private:
+  // Where a row's K and V go.
+  struct Place {
+    BlockId block;
+    int32_t offset;
+  };
+
+  void SizeArrays() {
+    const ModelSpec& spec = model_.spec;
+    const AttentionSpec& a = spec.attention;
+    const int64_t rows = limits_.max_rows;
+    AddRows(workspace_, x_, rows, spec.hidden);
+    AddRows(workspace_, normed_, rows, spec.hidden);
+    AddRows(workspace_, q_, rows, a.q_width());
+    AddRows(workspace_, attended_, rows, a.q_width());
+    AddRows(workspace_, k_, rows, a.kv_width());
+    AddRows(workspace_, v_, rows, a.kv_width());
+    AddRows(workspace_, cos_, rows, rope_.pairs());
+    AddRows(workspace_, sin_, rows, rope_.pairs());
+    workspace_.Add(&places_, {rows});
+    workspace_.Add(&logit_rows_, {limits_.max_logit_rows});
+    AddRows(workspace_, head_in_, limits_.max_logit_rows, spec.hidden);
+    workspace_.Add(&logits_, {limits_.max_logit_rows, spec.vocab_size});
+    int64_t plain = 0;  // width of MLPs that all rows pass
+    if (std::count(spec.layers.begin(), spec.layers.end(), FfnKind::kDense) > 0)
+      plain = spec.dense_intermediate;
+    if (spec.has_moe()) {
+      const RoutingSpec& routing = spec.moe.routing;
+      plain = std::max(plain, spec.moe.shared_intermediate);
+      const int64_t slots = CheckedProduct({rows, routing.top_k}).value_or(-1);
+      AddRows(workspace_, router_logits_, rows, routing.experts);
+      AddRows(workspace_, expert_hidden_, slots, spec.moe.intermediate);
+      AddRows(workspace_, expert_out_, slots, spec.hidden);
+      if (spec.moe.shared_intermediate > 0) AddRows(workspace_, shared_out_, rows, spec.hidden);
+      workspace_.Add(&expert_ids_, {slots});
+      workspace_.Add(&expert_weights_, {slots});
+      workspace_.Add(&slot_rows_, {slots});
+      workspace_.Add(&slots_, {slots});
+      workspace_.Add(&expert_begin_, {routing.experts + 1});
+      AddRows(workspace_, router_scratch_, pool_->threads(), 2 * routing.experts);
+    }
+    AddRows(workspace_, hidden_, rows, plain);
+  }
+
+  // Calls body(row, worker) for every row of the step.
+  template <typename Body>
+  void ForEachRow(const Body& body) {
+    const int64_t grain = std::max(kRowGrain, rows_ / (4 * pool_->threads()));
+    pool_->ParallelFor(rows_, grain, [&body](int64_t begin, int64_t end, int worker) {
+      for (int64_t row = begin; row < end; ++row) body(row, worker);
+    });
+  }
+
+  void Plan(const Batch& batch) {
+    int64_t row = 0;
+    int64_t logit_row = 0;
+    for (const SequenceRows& sequence : batch) {
+      const auto count = static_cast<int64_t>(sequence.tokens.size());
+      const int64_t first_with_logits = count - LogitRows(sequence);
+      for (int64_t i = 0; i < count; ++i, ++row) {
+        const int64_t slot = KvSlot(sequence.blocks, sequence.start + i);
+        places_[row] = {static_cast<BlockId>(slot / kKvBlockSize),
+                        static_cast<int32_t>(slot % kKvBlockSize)};
+        if (i >= first_with_logits) logit_rows_[logit_row++] = row;
+      }
+    }
+    attention_.Plan(batch);
+  }
+
+  void EmbedRows(const Batch& batch) {
+    const auto pairs = static_cast<size_t>(rope_.pairs());
+    int64_t first = 0;
+    for (const SequenceRows& sequence : batch) {
+      const auto count = static_cast<int64_t>(sequence.tokens.size());
+      pool_->ParallelFor(count, kRowGrain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          model_.Embed(sequence.tokens[static_cast<size_t>(i)], x_[first + i]);
+          rope_.Angles(sequence.start + i, {cos_[first + i], pairs}, {sin_[first + i], pairs});
+        }
+      });
+      first += count;
+    }
+  }
+
+  // normed = RMSNorm(x)
+  void NormRows(const std::vector<float>& weight) {
+    ForEachRow([&](int64_t row, int) { Norm(x_[row], weight, normed_[row]); });
+  }
+
+  void Norm(const float* x, const std::vector<float>& weight, float* out) const {
+    kernels_.rms_norm(x, weight.data(), static_cast<float>(model_.spec.norm_eps),
+                      static_cast<int64_t>(weight.size()), out);
+  }
+
+  GemmJob Product(const PackedMatrix& matrix, const Rows& x, const Rows& y,
+                  Epilogue epilogue = Epilogue::kStore) const {
+    GemmJob job;
+    job.epilogue = epilogue;
+    job.matrix = &matrix;
+    job.rows = rows_;
+    job.x = x.data;
+    job.x_stride = x.stride;
+    job.y = y.data;
+    job.y_stride = y.stride;
+    return job;
+  }
+
+  // y = silu(gate x) * (up x)
+  GemmJob GatedProduct(const PackedMlp& mlp, const Rows& x, const Rows& y) const {
+    GemmJob job = Product(mlp.gate, x, y, Epilogue::kSwiGlu);
+    job.up = &mlp.up;
+    return job;
+  }
+
+  void Attend(const PackedLayer& layer, int64_t index) {
+    NormRows(layer.input_norm);
+    gemms_.Add(Product(layer.q, normed_, q_));
+    gemms_.Add(Product(layer.k, normed_, k_));
+    gemms_.Add(Product(layer.v, normed_, v_));
+    gemms_.Run();
+    ForEachRow([&](int64_t row, int) { PlaceRow(layer, index, row); });
+    attention_.Run(cache_, index, q_.data, attended_.data, q_.stride);
+    gemms_.Run(Product(layer.o, attended_, x_, Epilogue::kAdd));
+  }
+
+  // Norms, rotates and scales q; norms, rotates and stores k; stores v.
+  void PlaceRow(const PackedLayer& layer, int64_t index, int64_t row) {
+    const AttentionSpec& a = model_.spec.attention;
+    const auto pairs = static_cast<size_t>(rope_.pairs());
+    const auto dim = static_cast<size_t>(a.head_dim);
+    const float scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
+    for (int64_t head = 0; head < a.heads; ++head) {
+      float* q = q_[row] + head * a.head_dim;
+      if (a.qk_norm) Norm(q, layer.q_norm, q);
+      rope_.Rotate({cos_[row], pairs}, {sin_[row], pairs}, {q, dim});
+      for (size_t d = 0; d < dim; ++d) q[d] *= scale;
+    }
+    for (int64_t head = 0; head < a.kv_heads; ++head) {
+      float* k = k_[row] + head * a.head_dim;
+      if (a.qk_norm) Norm(k, layer.k_norm, k);
+      rope_.Rotate({cos_[row], pairs}, {sin_[row], pairs}, {k, dim});
+      cache_.Write(index, head, places_[row].block, places_[row].offset, k,
+                   v_[row] + head * a.head_dim);
+    }
+  }
+
+  void RunDense(const PackedMlp& mlp) {
+    gemms_.Run(GatedProduct(mlp, normed_, hidden_));
+    gemms_.Run(Product(mlp.down, hidden_, x_, Epilogue::kAdd));
+  }
+
+  void RunMoe(const PackedMoe& moe, int64_t index) {
+    ChooseExperts(moe, index);
+    const auto slots_of = [&](size_t e, GemmJob& job) {
+      const int64_t begin = expert_begin_[e];
+      job.rows = expert_begin_[e + 1] - begin;
+      job.y += begin * job.y_stride;
+      return begin;
+    };
+    for (size_t e = 0; e < moe.experts.size(); ++e) {
+      GemmJob job = GatedProduct(moe.experts[e], normed_, expert_hidden_);
+      job.x_rows = slot_rows_ + slots_of(e, job);
+      gemms_.Add(job);
+    }
+    if (moe.shared.has_value()) gemms_.Add(GatedProduct(*moe.shared, normed_, hidden_));
+    gemms_.Run();
+    for (size_t e = 0; e < moe.experts.size(); ++e) {
+      GemmJob job = Product(moe.experts[e].down, expert_hidden_, expert_out_);
+      job.x += slots_of(e, job) * job.x_stride;
+      gemms_.Add(job);
+    }
+    if (moe.shared.has_value()) gemms_.Add(Product(moe.shared->down, hidden_, shared_out_));
+    gemms_.Run();
+    const int64_t top_k = model_.spec.moe.routing.top_k;
+    ForEachRow([&](int64_t row, int) {
+      kernels_.combine(
+          expert_out_.data, expert_out_.stride, slots_ + row * top_k, expert_weights_ + row * top_k,
+          top_k, moe.shared.has_value() ? shared_out_[row] : nullptr, model_.spec.hidden, x_[row]);
+    });
+  }
+
+  void ChooseExperts(const PackedMoe& moe, int64_t index) {
+    const RoutingSpec& routing = model_.spec.moe.routing;
+    const auto experts = static_cast<size_t>(routing.experts);
+    const auto top_k = static_cast<size_t>(routing.top_k);
+    gemms_.Run(Product(moe.router, normed_, router_logits_));
+    ForEachRow([&](int64_t row, int worker) {
+      const int64_t first = row * routing.top_k;
+      RouteToken(routing, {router_logits_[row], experts}, moe.correction_bias,
+                 {expert_ids_ + first, top_k}, {expert_weights_ + first, top_k},
+                 {router_scratch_[worker], 2 * experts});
+    });
+    const size_t slots = static_cast<size_t>(rows_) * top_k;
+    GroupByExpert({expert_ids_, slots}, routing.top_k, {expert_begin_, experts + 1},
+                  {slot_rows_, slots}, {slots_, slots});
+    if (trace_ != nullptr) trace_->layers.push_back({index, {expert_ids_, expert_ids_ + slots}});
+  }
+
+  std::span<const float> Head(int64_t count) {
+    pool_->ParallelFor(count, kRowGrain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        Norm(x_[logit_rows_[i]], model_.final_norm, head_in_[i]);
+    });
+    GemmJob job = Product(model_.head, head_in_, {logits_, model_.spec.vocab_size});
+    job.rows = count;
+    gemms_.Run(job);
+    return {logits_, static_cast<size_t>(count * model_.spec.vocab_size)};
+  }
+
+  const PackedModel model_;
+  const std::string weight_type_;
+  const ExecutorLimits limits_;
+  const Kernels& kernels_;
+  const std::unique_ptr<ThreadPool> pool_;
+  const Rope rope_;
+  Workspace workspace_;
+  Workspace kv_memory_;
+  GemmRunner gemms_;
+  AttentionRunner attention_;
+  KvCache cache_;
+  RoutingTrace* trace_ = nullptr;
+
+  int64_t rows_ = 0;                 // of the current step
+  Rows x_;                           // residual stream [max_rows, hidden]
+  Rows normed_;                      // [max_rows, hidden]
+  Rows q_, attended_;                // [max_rows, heads * head_dim]
+  Rows k_, v_;                       // [max_rows, kv_heads * head_dim]
+  Rows cos_, sin_;                   // [max_rows, head_dim / 2]
+  Rows hidden_;                      // [max_rows, widest of the dense and shared MLPs]
+  Rows router_logits_;               // [max_rows, experts]
+  Rows router_scratch_;              // [threads, 2 * experts]
+  Rows expert_hidden_;               // [max_rows * top_k, expert width], by slot
+  Rows expert_out_;                  // [max_rows * top_k, hidden], by slot
+  Rows shared_out_;                  // [max_rows, hidden]
+  Rows head_in_;                     // [max_logit_rows, hidden]
+  float* logits_ = nullptr;          // [max_logit_rows, vocab]
+  Place* places_ = nullptr;          // [max_rows]
+  int64_t* logit_rows_ = nullptr;    // [max_logit_rows]
+  int32_t* expert_ids_ = nullptr;    // [max_rows, top_k]
+  float* expert_weights_ = nullptr;  // [max_rows, top_k]
+  // See expert_groups.h.
+  int32_t* expert_begin_ = nullptr;
+  int32_t* slot_rows_ = nullptr;
+  int32_t* slots_ = nullptr;
+};
+
+}  // namespace
+}  // namespace cpu
+
+Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> model,
+                                                  const ExecutorLimits& limits,
+                                                  const CpuExecutorOptions& options,
+                                                  const LoadProgress& progress) {
+  ERNE_RETURN_IF_ERROR(CheckLimits(limits));
+  ERNE_RETURN_IF_ERROR(cpu::CheckSpec(model->spec));
+  ERNE_RETURN_IF_ERROR(cpu::CheckSizes(limits, model->spec));
+  if (options.threads < 0 || options.threads > cpu::kMaxThreads) {
+    return InvalidArgument(StrCat("threads is ", options.threads, ", not in 0..", cpu::kMaxThreads),
+                           "threads");
+  }
+  ERNE_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::SelectKernels(options.isa));
+  auto pool = std::make_unique<ThreadPool>(options.threads);
+  const std::string weight_type = model->precision;
+  auto packed = cpu::PackModel(std::move(model), *pool, progress);
+  if (!packed.ok()) return packed.status();
+  auto executor = std::make_unique<cpu::CpuExecutor>(*std::move(packed), weight_type, limits,
+                                                     *kernels, std::move(pool));
+  ERNE_RETURN_IF_ERROR(executor->Allocate());
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+}  // namespace erne

@@ -1,0 +1,68 @@
+#include "executor/cpu/dispatch.h"
+
+#include <cstdlib>
+
+#include "base/strings.h"
+
+namespace erne::cpu {
+namespace {
+
+struct InstructionSet {
+  const char* name;
+  const Kernels* kernels;  // null: not built for this architecture
+  bool supported;
+};
+
+// Slowest first. The compiler's test asks CPUID, and the operating system whether it saves the
+// registers.
+std::vector<InstructionSet> InstructionSets() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq");
+  return {{"scalar", &scalar::kKernels, true},
+          {"avx2", &avx2::kKernels, avx2},
+          {"avx512", &avx512::kKernels, avx512}};
+#else
+  return {
+      {"scalar", &scalar::kKernels, true}, {"avx2", nullptr, false}, {"avx512", nullptr, false}};
+#endif
+}
+
+}  // namespace
+
+Result<const Kernels*> SelectKernels(const std::string& isa) {
+  std::string name = isa;
+  std::string source = "the instruction set";
+  if (name.empty()) {
+    if (const char* forced = std::getenv("ERNE_CPU_ISA"); forced != nullptr) {
+      name = forced;
+      source = "ERNE_CPU_ISA";
+    }
+  }
+  const Kernels* best = nullptr;
+  for (const InstructionSet& set : InstructionSets()) {
+    if (set.supported) best = set.kernels;
+    if (set.name != name) continue;
+    if (!set.supported)
+      return InvalidArgument(StrCat(source, " is \"", name, "\", which this CPU does not have"));
+    return set.kernels;
+  }
+  if (!name.empty()) {
+    return InvalidArgument(StrCat(source, " is \"", name, "\"; known are scalar, avx2 and avx512"));
+  }
+  return best;
+}
+
+std::vector<const Kernels*> SupportedKernels() {
+  std::vector<const Kernels*> kernels;
+  for (const InstructionSet& set : InstructionSets()) {
+    if (set.supported) kernels.push_back(set.kernels);
+  }
+  return kernels;
+}
+
+}  // namespace erne::cpu

@@ -1,0 +1,154 @@
+// The kernels for AVX2 with FMA and F16C: a vector is a pair of registers.
+#include <immintrin.h>
+
+#include "executor/cpu/kernels.h"
+
+#define ERNE_INLINE inline __attribute__((always_inline))
+
+namespace erne::cpu::avx2 {
+namespace {
+
+struct Vec {
+  __m256 a, b;  // lanes 0-7, 8-15
+};
+
+// Panels multiplied at once with R rows: at most 12 of the 16 registers hold accumulators.
+template <int R>
+inline constexpr int kPanelsOf = R == 1   ? 4
+                                 : R == 2 ? 2
+                                          : 1;
+
+// Rows multiplied at once.
+constexpr int64_t kBlockRows = 6;
+
+ERNE_INLINE Vec Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+ERNE_INLINE Vec Set1(float value) {
+  const __m256 v = _mm256_set1_ps(value);
+  return {v, v};
+}
+ERNE_INLINE Vec Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+ERNE_INLINE void Store(float* p, Vec v) {
+  _mm256_storeu_ps(p, v.a);
+  _mm256_storeu_ps(p + 8, v.b);
+}
+// All ones in lanes below n - first.
+ERNE_INLINE __m256i First(int64_t n, int first) {
+  const __m256i lane =
+      _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lane);
+}
+// The first n lanes, the others zero.
+ERNE_INLINE Vec LoadN(const float* p, int64_t n) {
+  return {_mm256_maskload_ps(p, First(n, 0)), _mm256_maskload_ps(p + 8, First(n, 8))};
+}
+ERNE_INLINE void StoreN(float* p, Vec v, int64_t n) {
+  _mm256_maskstore_ps(p, First(n, 0), v.a);
+  _mm256_maskstore_ps(p + 8, First(n, 8), v.b);
+}
+ERNE_INLINE Vec Fma(Vec x, Vec y, Vec z) {
+  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+ERNE_INLINE Vec Add(Vec x, Vec y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+ERNE_INLINE Vec Sub(Vec x, Vec y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+ERNE_INLINE Vec Mul(Vec x, Vec y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+ERNE_INLINE Vec Div(Vec x, Vec y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+ERNE_INLINE Vec Sqrt(Vec x) { return {_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
+// x < y ? x : y and x > y ? x : y, lane by lane: a NaN in either gives y.
+ERNE_INLINE Vec Min(Vec x, Vec y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+ERNE_INLINE Vec Max(Vec x, Vec y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+// Lanes below n from x, the others from y.
+ERNE_INLINE Vec SelectFirst(int64_t n, Vec x, Vec y) {
+  return {_mm256_blendv_ps(y.a, x.a, _mm256_castsi256_ps(First(n, 0))),
+          _mm256_blendv_ps(y.b, x.b, _mm256_castsi256_ps(First(n, 8)))};
+}
+// v < limit ? x : y
+ERNE_INLINE Vec SelectLess(Vec v, Vec limit, Vec x, Vec y) {
+  return {_mm256_blendv_ps(y.a, x.a, _mm256_cmp_ps(v.a, limit.a, _CMP_LT_OQ)),
+          _mm256_blendv_ps(y.b, x.b, _mm256_cmp_ps(v.b, limit.b, _CMP_LT_OQ))};
+}
+ERNE_INLINE __m256 ScaleByPower(__m256 p, __m256 t) {
+  const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), shifted));
+}
+// p * 2^n, where n is in the low bits of t: the exponent fields are added.
+ERNE_INLINE Vec ScaleByPower(Vec p, Vec t) {
+  return {ScaleByPower(p.a, t.a), ScaleByPower(p.b, t.b)};
+}
+// Lane i meets lane i + 8, then i + 4, i + 2, i + 1.
+ERNE_INLINE float ReduceAdd(Vec v) {
+  const __m256 a = _mm256_add_ps(v.a, v.b);
+  const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+ERNE_INLINE float ReduceMax(Vec v) {
+  const __m256 a = _mm256_max_ps(v.a, v.b);
+  const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+ERNE_INLINE __m128i Load128(const unsigned char* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+ERNE_INLINE __m256i Load256(const unsigned char* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+
+// Weights of input 2 * pair + H of a panel.
+struct F32Weights {
+  static constexpr int64_t kPairBytes = 128;
+  template <int H>
+  static ERNE_INLINE Vec Get(const unsigned char* pair) {
+    return {_mm256_castsi256_ps(Load256(pair + 64 * H)),
+            _mm256_castsi256_ps(Load256(pair + 64 * H + 32))};
+  }
+};
+struct F16Weights {
+  static constexpr int64_t kPairBytes = 64;
+  template <int H>
+  static ERNE_INLINE Vec Get(const unsigned char* pair) {
+    return {_mm256_cvtph_ps(Load128(pair + 32 * H)), _mm256_cvtph_ps(Load128(pair + 32 * H + 16))};
+  }
+};
+struct Bf16Weights {
+  static constexpr int64_t kPairBytes = 64;
+  template <int H>
+  static ERNE_INLINE __m256 Widen(__m256i words) {
+    if constexpr (H == 0) return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+    return _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-65536)));
+  }
+  template <int H>
+  static ERNE_INLINE Vec Get(const unsigned char* pair) {
+    return {Widen<H>(Load256(pair)), Widen<H>(Load256(pair + 32))};
+  }
+};
+// q - 8 of input 2 * pair + H.
+struct Int4Weights {
+  static constexpr int64_t kPairBytes = 16;
+  template <int H>
+  static ERNE_INLINE __m256 Widen(__m128i bytes) {
+    const __m256i q = _mm256_cvtepu8_epi32(bytes);
+    const __m256i nibble =
+        H == 1 ? _mm256_srli_epi32(q, 4) : _mm256_and_si256(q, _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibble, _mm256_set1_epi32(8)));
+  }
+  template <int H>
+  static ERNE_INLINE Vec Get(const unsigned char* pair) {
+    const __m128i bytes = Load128(pair);
+    return {Widen<H>(bytes), Widen<H>(_mm_unpackhi_epi64(bytes, bytes))};
+  }
+};
+ERNE_INLINE Vec LoadInt8(const unsigned char* p) {
+  const __m128i bytes = Load128(p);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)))};
+}
+
+constexpr const char* kName = "avx2";
+
+}  // namespace
+}  // namespace erne::cpu::avx2
+
+#define ERNE_KERNEL_NAMESPACE avx2
+#include "executor/cpu/kernels.inc"

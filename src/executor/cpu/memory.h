@@ -1,0 +1,69 @@
+// Memory of the CPU executor: aligned, counted, and taken before the first step. A shortage is a
+// Status that names the bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace erne::cpu {
+
+// Owned bytes, aligned to a cache line (large ones to a huge page, which the kernel is asked to
+// use).
+class Buffer {
+ public:
+  Buffer() = default;
+  // ResourceExhausted, naming `what` and the size, when there is not enough memory.
+  static Result<Buffer> Allocate(const std::string& what, size_t bytes);
+
+  std::byte* data() const { return data_.get(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t bytes_ = 0;
+};
+
+// Product of sizes that came from outside; no value when one is negative or the product exceeds
+// 2^62.
+std::optional<int64_t> CheckedProduct(std::initializer_list<int64_t> factors);
+
+inline constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// A set of arrays that are sized first and taken together. Each starts filled with ones (as floats:
+// NaN), so that a value that was never written shows itself.
+class Workspace {
+ public:
+  // Notes that `*array` is to have the product of `dims` elements.
+  template <typename T>
+  void Add(T** array, std::initializer_list<int64_t> dims) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    requests_.push_back({reinterpret_cast<void**>(array), sizeof(T), CheckedProduct(dims)});
+  }
+  // Takes all of them. `what` names the whole in errors.
+  Status Allocate(const std::string& what);
+
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Request {
+    void** array;
+    size_t element_bytes;
+    std::optional<int64_t> elements;
+  };
+  std::vector<Request> requests_;
+  std::vector<Buffer> buffers_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace erne::cpu
