@@ -1,0 +1,39 @@
+#include "api/auth.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "base/strings.h"
+
+namespace erne {
+namespace {
+
+// The time depends on the lengths alone.
+bool EqualInConstantTime(std::string_view given, std::string_view key) {
+  uint8_t difference = given.size() == key.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const char expected = key.empty() ? '\0' : key[i % key.size()];
+    difference = static_cast<uint8_t>(difference | (given[i] ^ expected));
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+bool IsAuthorized(const HttpRequest& request, const std::vector<std::string>& keys) {
+  if (keys.empty()) return true;
+  const std::string* header = request.Header("authorization");
+  if (header == nullptr) return false;
+  constexpr std::string_view kScheme = "bearer ";
+  if (ToLowerAscii(std::string_view(*header).substr(0, kScheme.size())) != kScheme) return false;
+  const std::string_view given = Strip(std::string_view(*header).substr(kScheme.size()));
+  bool found = false;
+  for (const std::string& key : keys) {
+    const bool equal = EqualInConstantTime(given, key);
+    found = found || equal;
+  }
+  return found;
+}
+
+}  // namespace erne

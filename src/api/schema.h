@@ -1,0 +1,68 @@
+// The fields of a request, as one table: name, kind, limits, what is done with it, and a line of
+// documentation. Checking is driven by the table, so that every field is checked the same way and a
+// new one is one line.
+#pragma once
+
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+
+namespace erne {
+
+enum class FieldKind {
+  kBoolean,
+  kInteger,
+  kNumber,
+  kString,
+  kArray,
+  kObject,
+  kStringOrArray,
+  kStringOrObject,
+  kAny,
+};
+
+enum class FieldUse {
+  kHonoured,     // changes the answer as documented
+  kAccepted,     // valid, and without effect on this server
+  kUnsupported,  // known, not supported: an error unless null or `neutral`
+};
+
+struct RequestField {
+  std::string_view name;
+  FieldKind kind = FieldKind::kAny;
+  FieldUse use = FieldUse::kHonoured;
+  // The value that an absent field stands for, as JSON; "" when the model or the request decides.
+  // For kUnsupported the one value, besides null, that may be written out.
+  std::string_view neutral;
+  std::string_view doc;
+  // Numbers only.
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;  // min itself is too small
+};
+
+// The fields of POST /v1/chat/completions, in the order of the documentation.
+std::span<const RequestField> ChatRequestFields();
+
+// Checks the members of `body` against `fields`. A fault is an InvalidArgument that names the field
+// (also as param), what it may be and what was found. null counts as absent. Names that are not in
+// the table go to `unknown`.
+Status CheckFields(const Json& body, std::span<const RequestField> fields,
+                   std::vector<std::string>& unknown);
+
+// The member `name` of `body`, nullptr when it is absent or null.
+const Json* Given(const Json& body, std::string_view name);
+
+// A number that has no fraction counts as an integer, as in other servers: 5.0 is 5.
+bool IsWhole(const Json& value);
+int64_t WholeValue(const Json& value);
+
+// `value` as JSON for a message, shortened.
+std::string Shown(const Json& value);
+
+}  // namespace erne
