@@ -11,15 +11,6 @@ namespace {
 
 constexpr char32_t kSpaceMarkCharacter = 0x2581;
 
-// The value of a byte piece `<0xAB>`, or nothing.
-std::optional<uint8_t> ByteOfPiece(std::string_view piece) {
-  if (piece.size() != 6 || piece.substr(0, 3) != "<0x" || piece[5] != '>') return std::nullopt;
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, value, 16);
-  if (error != std::errc() || end != piece.data() + 5) return std::nullopt;
-  return static_cast<uint8_t>(value);
-}
-
 std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   out.reserve(text.size());
@@ -103,9 +94,6 @@ Result<std::unique_ptr<const Tokenizer>> BpeTokenizer::Make(TokenizerSpec spec) 
     if (!byte) return DataLoss(StrCat("byte piece ", id, " is not of the form <0xAB>"));
     if (std::exchange(seen[*byte], true))
       return DataLoss(StrCat("there are two pieces ", token.piece));
-  }
-  if (spec.byte_fallback && std::find(seen.begin(), seen.end(), false) != seen.end()) {
-    return DataLoss("byte fallback needs a piece for each of the 256 bytes");
   }
   return std::unique_ptr<const Tokenizer>(new BpeTokenizer(spec));
 }
@@ -273,9 +261,10 @@ void BpeTokenizer::MergeInto(std::vector<int32_t>& symbols, std::vector<int32_t>
 
 void BpeTokenizer::AppendUnknown(char32_t character, size_t begin,
                                  std::vector<int32_t>& ids) const {
-  if (byte_fallback_) {
-    std::string bytes;
-    AppendUtf8(character, bytes);
+  std::string bytes;
+  if (byte_fallback_) AppendUtf8(character, bytes);
+  const auto has_piece = [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)] >= 0; };
+  if (!bytes.empty() && std::all_of(bytes.begin(), bytes.end(), has_piece)) {
     for (const char byte : bytes) ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
   } else if (unknown_id_ >= 0) {
     if (fuse_unknown_ && ids.size() > begin && ids.back() == unknown_id_) return;

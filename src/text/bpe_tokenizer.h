@@ -26,7 +26,7 @@ namespace erne {
 // Immutable after construction; thread-safe.
 class BpeTokenizer : public Tokenizer {
  public:
-  // Checks what the spec's readers do not: that byte fallback has its 256 bytes.
+  // Fails when a byte piece is none, or there twice.
   static Result<std::unique_ptr<const Tokenizer>> Make(TokenizerSpec spec);
 
   using Tokenizer::Encode;

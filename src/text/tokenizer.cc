@@ -7,6 +7,7 @@
 #include "text/bpe_tokenizer.h"
 #include "text/sentencepiece_model.h"
 #include "text/tokenizer_config.h"
+#include "text/tokenizer_json.h"
 
 namespace erne {
 namespace {
@@ -24,6 +25,11 @@ Result<TokenizerSpec> ReadModelFile(const FileSet& files, const TokenizerConfig&
     spec->prefix_space = config.add_prefix_space ? PrefixSpace::kTextBegin : PrefixSpace::kNever;
   }
   return spec;
+}
+
+Result<TokenizerSpec> ReadJsonFile(const FileSet& files) {
+  ERNE_ASSIGN_OR_RETURN(const std::string_view text, files.Text(kJsonFile));
+  return ReadTokenizerJson(text);
 }
 
 }  // namespace
@@ -44,12 +50,13 @@ std::string Tokenizer::Decode(const std::vector<int32_t>& tokens, bool skip_spec
 
 Result<std::unique_ptr<const Tokenizer>> LoadTokenizer(const FileSet& files) {
   ERNE_ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(files));
-  if (!files.Has(kModelFile)) {
+  const bool has_model = files.Has(kModelFile);
+  if (!has_model && !files.Has(kJsonFile)) {
     return NotFound(StrCat(files.path(), ": no tokenizer: neither ", kModelFile, " nor ", kJsonFile,
                            " is there"));
   }
-  const std::string where = StrCat(files.path(), "/", kModelFile);
-  Result<TokenizerSpec> spec = ReadModelFile(files, config);
+  const std::string where = StrCat(files.path(), "/", has_model ? kModelFile : kJsonFile);
+  Result<TokenizerSpec> spec = has_model ? ReadModelFile(files, config) : ReadJsonFile(files);
   if (!spec.ok()) return spec.status().WithContext(where);
   ERNE_RETURN_IF_ERROR(ApplyTokenizerConfig(config, *spec).WithContext(where));
   Result<std::unique_ptr<const Tokenizer>> tokenizer = BpeTokenizer::Make(std::move(*spec));

@@ -1,5 +1,6 @@
 #include "text/tokenizer_spec.h"
 
+#include <charconv>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +21,14 @@ std::vector<size_t> CharacterOffsets(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<uint8_t> ByteOfPiece(std::string_view piece) {
+  if (piece.size() != 6 || piece.substr(0, 3) != "<0x" || piece[5] != '>') return std::nullopt;
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, value, 16);
+  if (error != std::errc() || end != piece.data() + 5) return std::nullopt;
+  return static_cast<uint8_t>(value);
+}
 
 Status DeriveMerges(const std::vector<uint32_t>& ranks, TokenizerSpec& spec) {
   // Views into the pieces, which stay where they are.

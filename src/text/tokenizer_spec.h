@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -76,6 +77,9 @@ struct TokenizerSpec {
   bool ignore_merges = false;  // a word that is a piece is that piece, whatever the merges say
   bool compose = false;        // Unicode normalization form C first
 };
+
+// The value of a byte piece `<0xAB>`, or nothing.
+std::optional<uint8_t> ByteOfPiece(std::string_view piece);
 
 // The merges that `spec.tokens` allow when any two neighbours whose joined text is a normal piece
 // may merge, as in SentencePiece; `ranks` holds one rank for each token (lower first). Fills merges
