@@ -1,0 +1,135 @@
+#include "chat/jinja/unicode.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/utf8.h"
+#include "chat/jinja/unicode_tables.h"
+
+namespace erne::jinja {
+namespace {
+
+template <size_t N>
+bool InRanges(const CharRange (&ranges)[N], char32_t c) {
+  const auto* range = std::upper_bound(
+      std::begin(ranges), std::end(ranges), c,
+      [](char32_t character, const CharRange& one) { return character < one.first; });
+  return range != std::begin(ranges) && c <= std::prev(range)->last;
+}
+
+template <size_t N>
+char32_t MapCase(const CaseRange (&ranges)[N], char32_t c) {
+  // Ranges with stride 2 interleave, so several may begin before `c` and reach it; at most two do.
+  const auto* range = std::upper_bound(
+      std::begin(ranges), std::end(ranges), c,
+      [](char32_t character, const CaseRange& one) { return character < one.first; });
+  for (int back = 0; back < 2 && range != std::begin(ranges); ++back) {
+    --range;
+    if (c <= range->last && (c - range->first) % range->stride == 0) return c + range->delta;
+  }
+  return c;
+}
+
+const CaseExpansion* FindExpansion(char32_t c) {
+  const auto* found = std::lower_bound(
+      std::begin(kUpperExpansions), std::end(kUpperExpansions), c,
+      [](const CaseExpansion& one, char32_t character) { return one.character < character; });
+  return found != std::end(kUpperExpansions) && found->character == c ? found : nullptr;
+}
+
+// The Latin letters that exist as one character in upper, title and lower form ("Ǆ", "ǅ", "ǆ").
+bool TitleOfDigraph(char32_t c, char32_t& title) {
+  if (c >= 0x1C4 && c <= 0x1CC) {
+    title = 0x1C5 + (c - 0x1C4) / 3 * 3;
+    return true;
+  }
+  if (c >= 0x1F1 && c <= 0x1F3) {
+    title = 0x1F2;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsSpace(char32_t c) {
+  if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F);
+  return InRanges(kSpaces, c);
+}
+bool IsPrintable(char32_t c) {
+  if (c < 0x80) return c >= 0x20 && c != 0x7F;
+  return !InRanges(kUnprintable, c);
+}
+bool IsAlpha(char32_t c) { return InRanges(kLetters, c); }
+bool IsDecimal(char32_t c) {
+  if (c < 0x80) return c >= '0' && c <= '9';
+  return InRanges(kDecimals, c);
+}
+bool IsLower(char32_t c) { return FindExpansion(c) != nullptr || MapCase(kToUpper, c) != c; }
+bool IsUpper(char32_t c) { return ToLower(c) != c; }
+
+char32_t ToLower(char32_t c) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+  return MapCase(kToLower, c);
+}
+
+void AppendUpper(char32_t c, std::string& out) {
+  if (const CaseExpansion* expansion = c < 0x80 ? nullptr : FindExpansion(c)) {
+    out += expansion->upper;
+  } else {
+    AppendUtf8(MapCase(kToUpper, c), out);
+  }
+}
+
+void AppendTitle(char32_t c, std::string& out) {
+  char32_t title = 0;
+  if (TitleOfDigraph(c, title)) {
+    AppendUtf8(title, out);
+  } else if (const CaseExpansion* expansion = c < 0x80 ? nullptr : FindExpansion(c)) {
+    out += expansion->title;
+  } else {
+    AppendUtf8(MapCase(kToUpper, c), out);
+  }
+}
+
+char32_t TakeChar(std::string_view& text) {
+  const Utf8Char c = DecodeUtf8(text);
+  text.remove_prefix(c.length == 0 ? 1 : c.length);  // never stands still, whatever the text
+  return c.code_point;
+}
+
+bool IsAscii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+size_t OffsetOfChar(std::string_view text, size_t index) {
+  size_t offset = 0;
+  while (offset < text.size()) {
+    if ((static_cast<uint8_t>(text[offset]) & 0xC0) != 0x80 && index-- == 0) return offset;
+    ++offset;
+  }
+  return text.size();
+}
+
+std::string_view StripSpaceLeft(std::string_view text) {
+  while (!text.empty()) {
+    std::string_view rest = text;
+    if (!IsSpace(TakeChar(rest))) break;
+    text = rest;
+  }
+  return text;
+}
+
+std::string_view StripSpaceRight(std::string_view text) {
+  while (!text.empty()) {
+    size_t last = text.size() - 1;
+    while (last > 0 && (static_cast<uint8_t>(text[last]) & 0xC0) == 0x80) --last;
+    std::string_view character = text.substr(last);
+    if (!IsSpace(TakeChar(character))) break;
+    text = text.substr(0, last);
+  }
+  return text;
+}
+
+}  // namespace erne::jinja
