@@ -18,15 +18,11 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                const ExecutorLimits& limits, int threads,
                                                const LoadProgress& progress) {
   if (name == "reference") return MakeReferenceExecutor(std::move(model), limits, progress);
-#ifdef ERNE_HAVE_CPU_EXECUTOR
   if (name == "cpu") {
     CpuExecutorOptions options;
     options.threads = threads;
     return MakeCpuExecutor(std::move(model), limits, options, progress);
   }
-#else
-  (void)threads;
-#endif
   if (name == "cuda") {
     return Unimplemented("this build has no CUDA executor; --executor cpu runs everywhere",
                          "--executor");
