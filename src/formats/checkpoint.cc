@@ -1,5 +1,7 @@
 #include "formats/checkpoint.h"
 
+#include <set>
+
 #include "base/json.h"
 #include "base/strings.h"
 #include "formats/safetensors.h"

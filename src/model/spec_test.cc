@@ -237,6 +237,8 @@ TEST(Spec, Activations) {
   EXPECT_THAT(Fault("llama-gqa", {{"hidden_act", "gelu"}}),
               AllOf(HasSubstr("`hidden_act`"), HasSubstr("`gelu`")));
   EXPECT_THAT(Fault("llama-gqa", {{"hidden_act", 5}}), HasSubstr("`hidden_act`"));
+  EXPECT_THAT(Fault("ernie4_5-moe-8x2", {{"moe_gate_act", "sigmoid"}}),
+              HasSubstr("`moe_gate_act` `sigmoid`"));
 }
 
 struct NumberFault {

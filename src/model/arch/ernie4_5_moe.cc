@@ -15,6 +15,9 @@ void ReadMoe(ConfigReader& reader, MoeSpec& moe) {
   moe.routing.correction_bias = reader.FlagOr("moe_use_aux_free", true);
   moe.routing.renormalize = true;
   moe.routing.norm_min = reader.NumberOr("moe_norm_min", 1e-12, 0.0, 1.0);
+  const std::string gate = reader.TextOr("moe_gate_act", "softmax");
+  if (gate != "softmax")
+    reader.Fail("moe_gate_act", StrCat("`", gate, "` is not supported (softmax is)"));
   moe.intermediate = reader.Count("moe_intermediate_size");
   // The shared experts are stored as one MLP of their common width.
   const int64_t shared = reader.IntOr("moe_num_shared_experts", 2, 0, kMaxExperts);
