@@ -1,4 +1,5 @@
-// The HTTP listener: Boost.Beast over a few threads, HTTP/1.1 with keep-alive, limits, and streams with back-pressure.
+// The HTTP listener: Boost.Beast over a few threads, HTTP/1.1 with keep-alive, limits, and streams
+// with back-pressure.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,11 @@ namespace erne {
 
 struct HttpServerOptions {
   int threads = 2;
-  size_t max_body_bytes = 32 * 1024 * 1024;   // a larger one is a 413
-  size_t max_header_bytes = 64 * 1024;        // a larger one is a 431
-  int64_t idle_timeout_ms = 75'000;           // keep-alive connections; also the time to send one whole request
+  size_t max_body_bytes = 32 * 1024 * 1024;  // a larger one is a 413
+  size_t max_header_bytes = 64 * 1024;       // a larger one is a 431
+  // Keep-alive connections; also the time to send one whole request, and the time in which a client
+  // must take some of what is sent to it.
+  int64_t idle_timeout_ms = 75'000;
 };
 
 // Thread-safe. The handler must outlive the server.
@@ -25,11 +28,13 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();  // closes everything and joins
 
-  // Binds and accepts from now on; several may be open. Port 0 picks a free one. Errors name host, port and, where /proc
-  // tells, the process that holds the port. Returns the port.
+  // Binds and accepts from now on; several may be open. `host` is an address or a name (all of its
+  // addresses are bound). Port 0 picks a free one. Errors name host, port and, where /proc tells,
+  // the process that holds the port. Returns the port.
   Result<uint16_t> Listen(const std::string& host, uint16_t port);
 
-  // Stops accepting; open answers go on.
+  // Stops accepting; open answers go on, and say "Connection: close". Returns when the ports are
+  // free. Not to be called from the handler.
   void StopAccepting();
   // Waits until no answer is in progress, at most `timeout_ms`.
   void Drain(int64_t timeout_ms);

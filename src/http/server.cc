@@ -1,0 +1,241 @@
+#include "http/server.h"
+
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "http/connection.h"
+#include "http/port_holder.h"
+
+namespace erne {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+// After an accept that failed for want of descriptors or memory: long enough not to spin, short
+// enough not to be felt.
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+std::string HostAndPort(const std::string& host, uint16_t port) {
+  return host.find(':') == std::string::npos ? StrCat(host, ":", port)
+                                             : StrCat("[", host, "]:", port);
+}
+
+// One bound address. Its loop runs on its own strand.
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  explicit Listener(std::shared_ptr<ServerCore> core)
+      : core_(std::move(core)),
+        acceptor_(asio::make_strand(core_->io)),
+        timer_(acceptor_.get_executor()) {}
+
+  error_code Open(const tcp::endpoint& endpoint) {
+    error_code error;
+    acceptor_.open(endpoint.protocol(), error);
+    if (error) return error;
+    // Lets a restart bind while connections of the last run are in TIME_WAIT; two listeners still
+    // exclude each other.
+    acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (error) return error;
+    if (endpoint.address().is_v6()) {
+      // "::" takes IPv4 too, as people expect of "all addresses".
+      acceptor_.set_option(asio::ip::v6_only(!endpoint.address().is_unspecified()), error);
+      if (error) return error;
+    }
+    acceptor_.bind(endpoint, error);
+    if (error) return error;
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    return error;
+  }
+
+  uint16_t port() const {
+    error_code error;
+    return acceptor_.local_endpoint(error).port();
+  }
+
+  void Start() {
+    asio::post(acceptor_.get_executor(), [self = shared_from_this()] { self->Accept(); });
+  }
+
+  // Returns when the port is free. Not from a thread of the server.
+  void Close() {
+    asio::post(acceptor_.get_executor(), asio::use_future([self = shared_from_this()] {
+                 error_code ignored;
+                 self->acceptor_.close(ignored);
+                 self->timer_.cancel();
+               }))
+        .wait();
+  }
+
+ private:
+  void Accept() {
+    acceptor_.async_accept(
+        asio::make_strand(core_->io),
+        [self = shared_from_this()](const error_code& error, Connection::Socket socket) {
+          self->OnAccepted(error, std::move(socket));
+        });
+  }
+
+  void OnAccepted(const error_code& error, Connection::Socket socket) {
+    if (!acceptor_.is_open()) return;
+    if (!error) {
+      std::make_shared<Connection>(core_, std::move(socket))->Start();
+      return Accept();
+    }
+    // A client that gave up before we came to it is no matter; anything else (no descriptors, no
+    // memory) needs time.
+    if (error == asio::error::connection_aborted) return Accept();
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_warning_) {
+      next_warning_ = now + std::chrono::seconds(10);
+      ERNE_LOG(kWarning, "http") << "cannot accept connections: " << error.message();
+    }
+    timer_.expires_after(kAcceptPause);
+    timer_.async_wait([self = shared_from_this()](const error_code& timer_error) {
+      if (!timer_error && self->acceptor_.is_open()) self->Accept();
+    });
+  }
+
+  const std::shared_ptr<ServerCore> core_;
+  asio::basic_socket_acceptor<tcp, Connection::Strand> acceptor_;
+  asio::steady_timer timer_;
+  std::chrono::steady_clock::time_point next_warning_;
+};
+
+Status BindError(const std::string& host, uint16_t port, const error_code& error) {
+  const std::string where = StrCat("cannot listen on ", HostAndPort(host, port), ": ");
+  if (error == asio::error::address_in_use) {
+    const std::string holder = DescribePortHolder(port);
+    return Unavailable(StrCat(where, "the port is in use", holder.empty() ? "" : " by ", holder));
+  }
+  if (error == asio::error::access_denied) {
+    return InvalidArgument(StrCat(where, "not permitted (ports below 1024 need privileges)"));
+  }
+  if (error == boost::system::errc::address_not_available) {
+    return InvalidArgument(StrCat(where, "this machine has no such address"));
+  }
+  return InvalidArgument(StrCat(where, error.message()));
+}
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  Impl(HttpHandler& handler, const HttpServerOptions& options)
+      : core_(std::make_shared<ServerCore>(handler, options)), work_(core_->io.get_executor()) {
+    for (int i = 0; i < std::max(1, options.threads); ++i) {
+      threads_.emplace_back([this] { Run(); });
+    }
+  }
+
+  ~Impl() {
+    StopAccepting();
+    std::unordered_set<std::shared_ptr<Connection>> connections;
+    {
+      const std::lock_guard lock(core_->mutex);
+      core_->closing = true;
+      connections = core_->connections;
+    }
+    for (const auto& connection : connections) connection->Close();
+    connections.clear();
+    work_.reset();  // the threads end when what is posted has run
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  Result<uint16_t> Listen(const std::string& host, uint16_t port) {
+    // An IPv6 address may come in the brackets that it has in a URL.
+    const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    const std::string name = bracketed ? host.substr(1, host.size() - 2) : host;
+    tcp::resolver resolver(core_->io);
+    error_code error;
+    const auto found = resolver.resolve(
+        name, std::to_string(port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
+    if (error) {
+      return InvalidArgument(StrCat("cannot listen on '", host, "': ", error.message()));
+    }
+    // A name such as localhost stands for several addresses; those that this machine lacks (IPv6 is
+    // often off) are left out as long as one remains.
+    std::vector<std::shared_ptr<Listener>> opened;
+    error_code last_error = asio::error::host_not_found;
+    for (const auto& entry : found) {
+      auto listener = std::make_shared<Listener>(core_);
+      error = listener->Open({entry.endpoint().address(), port});
+      if (error == asio::error::address_in_use) return BindError(name, port, error);
+      if (error) {
+        last_error = error;
+        continue;
+      }
+      port = listener->port();
+      opened.push_back(std::move(listener));
+    }
+    if (opened.empty()) return BindError(name, port, last_error);
+    const std::lock_guard lock(listeners_mutex_);
+    for (const auto& listener : opened) {
+      listener->Start();
+      listeners_.push_back(listener);
+    }
+    return port;
+  }
+
+  void StopAccepting() {
+    core_->draining.store(true);
+    std::vector<std::shared_ptr<Listener>> listeners;
+    {
+      const std::lock_guard lock(listeners_mutex_);
+      listeners.swap(listeners_);
+    }
+    for (const auto& listener : listeners) listener->Close();
+  }
+
+  void Drain(int64_t timeout_ms) {
+    std::unique_lock lock(core_->mutex);
+    core_->idle.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                         [this] { return core_->answers == 0; });
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      try {
+        core_->io.run();
+        return;
+      } catch (const std::exception&
+                   error) {  // std::bad_alloc: that connection's step is lost, the others go on
+        ERNE_LOG(kError, "http") << "a connection failed: " << error.what();
+      }
+    }
+  }
+
+  const std::shared_ptr<ServerCore> core_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  std::vector<std::thread> threads_;
+  std::mutex listeners_mutex_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
+};
+
+HttpServer::HttpServer(HttpHandler& handler, const HttpServerOptions& options)
+    : impl_(std::make_unique<Impl>(handler, options)) {}
+
+HttpServer::~HttpServer() = default;
+
+Result<uint16_t> HttpServer::Listen(const std::string& host, uint16_t port) {
+  return impl_->Listen(host, port);
+}
+
+void HttpServer::StopAccepting() { impl_->StopAccepting(); }
+
+void HttpServer::Drain(int64_t timeout_ms) { impl_->Drain(timeout_ms); }
+
+}  // namespace erne
