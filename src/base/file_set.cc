@@ -50,10 +50,12 @@ class FolderFileSet : public FileSet {
   Result<std::span<const std::byte>> MapFile(std::string_view name) const {
     if (!IsPlainName(name)) return InvalidArgument(StrCat("`", SanitizedName(name), "` is not a file name"));
     const std::string full = FullPath(name);
-    const int fd = ::open(full.c_str(), O_RDONLY | O_CLOEXEC);
+    // Non-blocking, for a FIFO of that name would otherwise wait for a writer; files do not care.
+    const int fd = ::open(full.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-      const std::string reason = StrCat(full, ": ", std::strerror(errno));
-      return errno == ENOENT ? NotFound(reason) : InvalidArgument(reason);
+      const int error = errno;
+      const std::string reason = StrCat(full, ": ", std::strerror(error));
+      return error == ENOENT ? NotFound(reason) : InvalidArgument(reason);
     }
     struct stat info {};
     if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -110,6 +112,9 @@ Result<std::shared_ptr<const FileSet>> OpenFolder(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return NotFound(StrCat(path, ": ", std::strerror(errno)));
   if (!S_ISDIR(info.st_mode)) return InvalidArgument(StrCat(path, ": not a folder"));
+  if (::access(path.c_str(), R_OK | X_OK) != 0) {
+    return InvalidArgument(StrCat(path, ": ", std::strerror(errno)));
+  }
   std::string trimmed = path;
   while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
   return std::shared_ptr<const FileSet>(std::make_shared<FolderFileSet>(std::move(trimmed)));

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 
 namespace erne {
 namespace {
@@ -78,7 +79,7 @@ std::string FormatJson(LogLevel level, std::string_view component, int line, std
   entry.Set("level", LevelName(level));
   entry.Set("component", std::string(component));
   entry.Set("line", line);
-  entry.Set("text", std::string(text));
+  entry.Set("text", SanitizeUtf8(text));  // a file name may be any bytes
   return entry.Dump() + "\n";
 }
 

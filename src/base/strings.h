@@ -2,11 +2,13 @@
 #pragma once
 
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace erne {
@@ -41,12 +43,16 @@ std::string_view Strip(std::string_view text);
 // ASCII letters lowered; other bytes kept.
 std::string ToLowerAscii(std::string_view text);
 
-// The whole of `text` as a number, or nothing: no white space, no sign +, no trailing characters.
+// The whole of `text` as a number, or nothing: no white space, no sign +, no trailing characters, neither infinity nor
+// NaN.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return std::nullopt;
+  }
   return value;
 }
 
