@@ -29,25 +29,33 @@ int64_t SteadyMilliseconds() {
 // alone.
 struct ActiveRequest : Sequence {
   ActiveRequest(GenerationRequest request, std::shared_ptr<TokenStream> to, int64_t vocab_size)
-      : sampling(request.sampling),
+      : sampler(std::move(request.sampling), vocab_size, request.prompt),
         stop_tokens(std::move(request.stop_tokens)),
+        min_tokens(request.min_tokens),
         prompt_length(static_cast<int64_t>(request.prompt.size())),
-        stream(std::move(to)),
-        seen(sampling.repetition_penalty == 1.0F ? 0 : vocab_size) {
+        stream(std::move(to)) {
     tokens = std::move(request.prompt);
     max_total = prompt_length + request.max_tokens;
-    if (penalizes()) {
-      for (const int32_t token : tokens) seen.Add(token);
-    }
+    std::erase_if(stop_tokens, [&](int32_t token) { return token < 0 || token >= vocab_size; });
   }
 
-  bool penalizes() const { return sampling.repetition_penalty != 1.0F; }
+  std::span<const int32_t> output() const {
+    return std::span(tokens).subspan(static_cast<size_t>(prompt_length));
+  }
+  SamplePoint NextPoint() const {
+    SamplePoint point{.position = static_cast<uint64_t>(total()), .output = output()};
+    if (total() - prompt_length < min_tokens) point.banned = stop_tokens;
+    return point;
+  }
+  bool StopsWith(int32_t token) const {
+    return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
+  }
 
-  SamplingParams sampling;
+  RequestSampler sampler;
   std::vector<int32_t> stop_tokens;
+  int64_t min_tokens;
   int64_t prompt_length;
   std::shared_ptr<TokenStream> stream;
-  SeenTokens seen;             // empty unless something is penalised
   int64_t prompt_counted = 0;  // prompt tokens that the statistics have
   size_t index = 0;            // in Impl::live_
 };
@@ -147,17 +155,21 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
 }
 
 Status Engine::Impl::Validate(const GenerationRequest& request) const {
-  ERNE_RETURN_IF_ERROR(ValidateSampling(request.sampling));
+  ERNE_RETURN_IF_ERROR(ValidateSampling(request.sampling, vocab_size_));
   if (request.prompt.empty()) return InvalidArgument("the prompt is empty", "prompt");
   for (const int32_t token : request.prompt) {
-    if (token < 0 || token >= vocab_size_) {
-      return InvalidArgument(
-          StrCat("token id ", token, " is outside the vocabulary of ", vocab_size_), "prompt");
-    }
+    if (token >= 0 && token < vocab_size_) continue;
+    return InvalidArgument(
+        StrCat("token id ", token, " is outside the vocabulary of ", vocab_size_), "prompt");
   }
   if (request.max_tokens < 1) {
     return InvalidArgument(StrCat("max_tokens must be at least 1, got ", request.max_tokens),
                            "max_tokens");
+  }
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens) {
+    return InvalidArgument(StrCat("min_tokens must be in 0..max_tokens (", request.max_tokens,
+                                  "), got ", request.min_tokens),
+                           "min_tokens");
   }
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt >= max_context_) {
@@ -328,25 +340,24 @@ void Engine::Impl::DeliverTokens(std::span<const ScheduledRows> step,
 }
 
 void Engine::Impl::DeliverToken(ActiveRequest& request, std::span<const float> logits) {
-  const Result<int32_t> sampled = SampleToken(logits, request.sampling, request.seen,
-                                              static_cast<uint64_t>(request.total()), scratch_);
+  Result<SampledToken> sampled = request.sampler.Sample(logits, request.NextPoint(), scratch_);
   if (!sampled.ok()) {
     ERNE_LOG(kError, "engine") << "a request failed: " << sampled.status().message();
     Retire(request, {.finish = FinishReason::kAbort, .error = sampled.status()});
     return;
   }
-  const int32_t token = *sampled;
-  // One allocation for a request's whole life, at its first token: queued requests hold their
-  // prompts only.
-  if (request.total() == request.prompt_length)
+  const int32_t token = sampled->token;
+  if (request.total() == request.prompt_length) {
+    // Room for the whole answer at the first token: a queued request holds its prompt only.
     request.tokens.reserve(static_cast<size_t>(request.max_total));
+    request.sampler.Reserve(request.max_total - request.prompt_length);
+  }
   request.tokens.push_back(token);
-  if (request.penalizes()) request.seen.Add(token);
+  request.sampler.Accept(token);
   generated_tokens_.fetch_add(1, std::memory_order_relaxed);
 
-  TokenEvent event{.token = token};
-  if (std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) !=
-      request.stop_tokens.end()) {
+  TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
+  if (request.StopsWith(token)) {
     event.finish = FinishReason::kStop;
     event.stop_token = token;
   } else if (request.total() == request.max_total) {

@@ -75,6 +75,13 @@ class RandomRound {
     if (Uniform(0, 1) == 0) sampling.top_k = static_cast<int32_t>(Uniform(-1, 20));
     if (Uniform(0, 1) == 0) sampling.repetition_penalty = static_cast<float>(Uniform(5, 20)) * 0.1F;
     sampling.seed = random_();
+    if (Uniform(0, 1) == 0) sampling.min_p = static_cast<float>(Uniform(0, 10)) * 0.05F;
+    if (Uniform(0, 1) == 0) sampling.presence_penalty = static_cast<float>(Uniform(-20, 20)) * 0.1F;
+    if (Uniform(0, 1) == 0)
+      sampling.frequency_penalty = static_cast<float>(Uniform(-20, 20)) * 0.1F;
+    if (Uniform(0, 2) == 0) sampling.logit_bias = {{0, 1.5F}};
+    if (Uniform(0, 2) == 0) sampling.bad_words = {{1, 0}};
+    if (Uniform(0, 2) == 0) request.min_tokens = Uniform(0, request.max_tokens);
     return request;
   }
 

@@ -42,15 +42,16 @@ inline Answer WaitForAnswer(TokenStream& stream) {
 inline Answer ExpectedAnswer(const GenerationRequest& request, int64_t vocab_size) {
   Answer answer;
   SamplerScratch scratch(vocab_size);
-  SeenTokens seen(vocab_size);
+  RequestSampler sampler(request.sampling, vocab_size, request.prompt);
   std::vector<int32_t> tokens = request.prompt;
-  for (const int32_t token : tokens) seen.Add(token);
   while (!answer.finish.has_value()) {
-    const int32_t token = SampleToken(FakeExecutor::LogitsAfter(tokens, vocab_size),
-                                      request.sampling, seen, tokens.size(), scratch)
-                              .value();
+    SamplePoint point{.position = tokens.size(), .output = answer.tokens};
+    if (static_cast<int64_t>(answer.tokens.size()) < request.min_tokens)
+      point.banned = request.stop_tokens;
+    const int32_t token =
+        sampler.Sample(FakeExecutor::LogitsAfter(tokens, vocab_size), point, scratch).value().token;
     tokens.push_back(token);
-    seen.Add(token);
+    sampler.Accept(token);
     answer.tokens.push_back(token);
     for (const int32_t stop : request.stop_tokens) {
       if (token != stop) continue;

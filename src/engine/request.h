@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "sampling/params.h"
+#include "sampling/sampler.h"
 
 namespace erne {
 
@@ -20,8 +21,11 @@ enum class FinishReason { kStop, kLength, kAbort };
 struct GenerationRequest {
   std::vector<int32_t> prompt;  // not empty, ids within the vocabulary
   SamplingParams sampling;
-  int64_t max_tokens = 0;            // > 0; prompt + max_tokens <= context
-  std::vector<int32_t> stop_tokens;  // generation ends with one of these (reason kStop)
+  int64_t max_tokens = 0;  // > 0; prompt + max_tokens <= context
+  // Generation ends with one of these (reason kStop). Ids outside the vocabulary never come.
+  std::vector<int32_t> stop_tokens;
+  // 0..max_tokens: no stop token comes before that many others.
+  int64_t min_tokens = 0;
 };
 
 // Every event but a lone abort or error carries one generated token, so the number of tokens in
@@ -31,7 +35,9 @@ struct TokenEvent {
   int32_t token = -1;  // -1: no token in this event (an abort or an error alone)
   std::optional<FinishReason> finish = {};  // set in the last event
   int32_t stop_token = -1;                  // the stop token that ended it, when reason is kStop
-  Status error = {};                        // not ok: the request failed (finish is kAbort)
+  // As SamplingParams::logprobs asks: the token's own first, then the most probable ones.
+  std::vector<TokenLogprob> logprobs = {};
+  Status error = {};  // not ok: the request failed (finish is kAbort)
 };
 
 // One request's answers, from the engine's loop thread (producer) to one consumer thread.

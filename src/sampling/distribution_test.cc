@@ -1,4 +1,4 @@
-// How often SampleToken returns each token, against the exact distribution, by Pearson's chi-square
+// How often a sampler returns each token, against the exact distribution, by Pearson's chi-square
 // test. Seeds are fixed, so a failure is a change of behaviour and never bad luck; the limit p >
 // 1e-4 leaves room for the fixed seeds to be slightly unlucky, and a wrong rule fails it by many
 // orders.
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,33 +50,38 @@ TEST(ChiSquareTail, KnownValues) {
 
 // The rules of sampler.h, done the slow and obvious way: sort everything, in double.
 std::vector<double> ExactDistribution(const std::vector<float>& logits,
-                                      const SamplingParams& params, const SeenTokens& seen) {
+                                      const SamplingParams& params,
+                                      const std::vector<int32_t>& output) {
   const size_t vocab = logits.size();
-  std::vector<double> scaled(vocab);
-  for (size_t i = 0; i < vocab; ++i) {
-    double logit = logits[i];
-    if (seen.Has(static_cast<int32_t>(i))) {
-      logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
-    }
-    scaled[i] = logit / params.temperature;
+  std::vector<double> scaled(logits.begin(), logits.end());
+  for (const auto& [token, bias] : params.logit_bias) scaled[static_cast<size_t>(token)] += bias;
+  for (const int32_t token : std::set<int32_t>(output.begin(), output.end())) {
+    double& logit = scaled[static_cast<size_t>(token)];
+    logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    logit -= params.presence_penalty;
+    logit -= params.frequency_penalty *
+             static_cast<double>(std::count(output.begin(), output.end(), token));
   }
+  for (double& logit : scaled) logit /= params.temperature;
   std::vector<size_t> order(vocab);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return scaled[a] > scaled[b]; });
   if (params.top_k > 0) order.resize(std::min(vocab, static_cast<size_t>(params.top_k)));
-  std::vector<double> probability(vocab, 0.0);
+  const double largest = scaled[order[0]];
+  std::erase_if(order, [&](size_t i) {
+    return std::exp(scaled[i] - largest) < static_cast<double>(params.min_p);
+  });
   double sum = 0;
-  for (const size_t i : order) sum += std::exp(scaled[i] - scaled[order[0]]);
+  for (const size_t i : order) sum += std::exp(scaled[i] - largest);
+  std::vector<double> probability(vocab, 0.0);
   double before = 0;
-  double kept = 0;
   for (const size_t i : order) {
     if (before >= static_cast<double>(params.top_p)) break;
-    probability[i] = std::exp(scaled[i] - scaled[order[0]]) / sum;
+    probability[i] = std::exp(scaled[i] - largest) / sum;
     before += probability[i];
-    kept += probability[i];
   }
-  for (double& p : probability) p /= kept;
+  for (double& p : probability) p /= before;
   return probability;
 }
 
@@ -83,8 +89,8 @@ struct Case {
   std::string name;
   SamplingParams params;
   size_t vocab = 0;
-  float spread = 0;                // standard deviation of the logits
-  std::vector<int32_t> seen = {};  // for the repetition penalty
+  float spread = 0;                  // standard deviation of the logits
+  std::vector<int32_t> output = {};  // for penalties
 };
 
 // Draws at `draws` positions and returns the p-value; tokens expected fewer than 5 times share one
@@ -94,17 +100,17 @@ double PValue(const Case& test, int draws) {
   std::normal_distribution<float> normal(0.0F, test.spread);
   std::vector<float> logits(test.vocab);
   for (float& logit : logits) logit = normal(random);
-  SeenTokens seen(static_cast<int64_t>(test.vocab));
-  for (const int32_t token : test.seen) seen.Add(token);
-  SamplerScratch scratch(static_cast<int64_t>(test.vocab));
+  const auto vocab = static_cast<int64_t>(test.vocab);
+  SamplerScratch scratch(vocab);
+  RequestSampler sampler(test.params, vocab, {});
+  for (const int32_t token : test.output) sampler.Accept(token);
 
   std::vector<int> counts(test.vocab, 0);
   for (int i = 0; i < draws; ++i) {
-    const auto token =
-        SampleToken(logits, test.params, seen, static_cast<uint64_t>(i), scratch).value();
-    ++counts[static_cast<size_t>(token)];
+    const SamplePoint point{.position = static_cast<uint64_t>(i), .output = test.output};
+    ++counts[static_cast<size_t>(sampler.Sample(logits, point, scratch).value().token)];
   }
-  const std::vector<double> exact = ExactDistribution(logits, test.params, seen);
+  const std::vector<double> exact = ExactDistribution(logits, test.params, test.output);
   double chi_square = 0;
   int bins = 0;
   double rest_expected = 0;
@@ -141,7 +147,7 @@ TEST_P(Distribution, FrequenciesMatchTheExactProbabilities) {
 }
 
 std::vector<Case> Cases() {
-  const std::vector<int32_t> some = {0, 3, 5, 8, 13, 21, 34, 40, 41, 42};
+  const std::vector<int32_t> some = {0, 3, 5, 8, 13, 21, 34, 40, 41, 42, 5, 5, 41};
   return {
       {"plain", {}, 50, 1.5F},
       {"uniform", {}, 64, 0.0F},
@@ -154,8 +160,25 @@ std::vector<Case> Cases() {
       {"top_k_top_p", {.top_p = 0.7F, .top_k = 12}, 50, 1.5F},
       {"repetition", {.repetition_penalty = 1.3F}, 50, 1.5F, some},
       {"repetition_reward", {.repetition_penalty = 0.7F}, 50, 1.5F, some},
-      {"everything",
+      {"min_p", {.min_p = 0.1F}, 50, 1.5F},
+      {"presence", {.presence_penalty = 0.8F}, 50, 1.5F, some},
+      {"frequency", {.frequency_penalty = 0.4F}, 50, 1.5F, some},
+      {"negative_counts", {.presence_penalty = -0.5F, .frequency_penalty = -0.3F}, 50, 1.5F, some},
+      {"logit_bias", {.logit_bias = {{3, 2.0F}, {7, -1.5F}, {20, -100.0F}}}, 50, 1.0F},
+      {"common",
        {.temperature = 0.8F, .top_p = 0.8F, .top_k = 20, .repetition_penalty = 1.15F},
+       50,
+       1.5F,
+       some},
+      {"everything",
+       {.temperature = 1.2F,
+        .top_p = 0.95F,
+        .top_k = 30,
+        .repetition_penalty = 1.1F,
+        .min_p = 0.02F,
+        .presence_penalty = 0.3F,
+        .frequency_penalty = 0.2F,
+        .logit_bias = {{1, 1.0F}, {2, -1.0F}}},
        50,
        1.5F,
        some},
@@ -170,11 +193,11 @@ INSTANTIATE_TEST_SUITE_P(All, Distribution, testing::ValuesIn(Cases()),
 // the square.
 TEST(Draws, NeighboursAreIndependent) {
   const std::vector<float> logits(8, 0.0F);
-  const SeenTokens seen(8);
   SamplerScratch scratch(8);
   const auto draw = [&](uint64_t seed, uint64_t position) {
+    const RequestSampler sampler({.seed = seed}, 8, {});
     return static_cast<size_t>(
-        SampleToken(logits, {.seed = seed}, seen, position, scratch).value());
+        sampler.Sample(logits, {.position = position}, scratch).value().token);
   };
   for (const bool by_seed : {false, true}) {
     const int pairs = 64000;

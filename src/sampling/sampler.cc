@@ -4,8 +4,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -21,11 +21,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // One in fixed point is 2^40: fine enough for a token of probability 1e-12, and sums over kMaxVocab
 // stay below 2^64.
 constexpr int kWeightBits = 40;
-constexpr size_t kMaxVocab = size_t{1} << 23;
+constexpr int64_t kMaxVocab = int64_t{1} << 23;
 
 struct Extent {
   float max = -kInfinity;
   bool valid = true;  // no NaN and no plus infinity
+  bool usable() const { return valid && max > -kInfinity; }
 };
 
 // Eight independent lanes, so that the compiler can use vector registers without reordering a
@@ -125,27 +126,9 @@ bool RanksBeforeByWeight(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight > b.weight : RanksBeforeByLogit(a, b);
 }
 
-// A finite logit stays finite whatever the penalty: overflow stops at the largest float.
-float Penalize(float logit, float penalty) {
-  if (std::isinf(logit)) return logit;
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  return std::clamp(logit > 0.0F ? logit / penalty : logit * penalty, -kLargest, kLargest);
-}
-
-void ApplyRepetitionPenalty(std::span<float> logits, float penalty, const SeenTokens& seen) {
-  const std::span<const uint64_t> words = seen.words();
-  ERNE_CHECK(words.size() * 64 >= logits.size());
-  for (size_t word = 0; word < words.size(); ++word) {
-    for (uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
-      const size_t token = word * 64 + static_cast<size_t>(std::countr_zero(bits));
-      logits[token] = Penalize(logits[token], penalty);
-    }
-  }
-}
-
-// The last token of the first k in the order (logit falling, id rising). One pass with a buffer of
-// 2k: once it is full, the better half stays and its worst sets the bar for the rest, so the cost
-// is linear whatever the order of logits.
+// The last token of the first k in the order (logit falling, id rising); leaves those k in
+// `selection`, in no order. One pass with a buffer of 2k: once it is full, the better half stays
+// and its worst sets the bar for the rest, so the cost is linear whatever the order of logits.
 Candidate TopKBoundary(std::span<const float> logits, size_t k, std::vector<Candidate>& selection) {
   selection.clear();
   const auto keep_best = [&] {
@@ -170,21 +153,26 @@ Candidate TopKBoundary(std::span<const float> logits, size_t k, std::vector<Cand
   return selection.back();
 }
 
-// Fills `candidates` with the tokens that top_k leaves and that have weight, by rising id. Returns
-// the sum of weights.
-uint64_t Weigh(std::span<const float> logits, int32_t top_k, const Weigher& weigher,
+// Fills `candidates` with the tokens that top_k and min_p leave and that have weight, by rising id.
+// Returns the sum of weights.
+uint64_t Weigh(std::span<const float> logits, const SamplingParams& params, float max,
                SamplerScratch& scratch) {
+  const Weigher weigher(max, params.temperature);
+  const auto least =
+      std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(static_cast<double>(params.min_p) *
+                                                            (uint64_t{1} << kWeightBits))));
   std::vector<Candidate>& candidates = scratch.candidates;
   candidates.clear();
   uint64_t sum = 0;
   const auto add = [&](size_t token) {
     const uint64_t weight = weigher(logits[token]);
-    if (weight == 0) return;
+    if (weight < least) return;
     candidates.push_back({weight, logits[token], static_cast<int32_t>(token)});
     sum += weight;
   };
-  if (top_k > 0 && static_cast<size_t>(top_k) < logits.size()) {
-    const Candidate last = TopKBoundary(logits, static_cast<size_t>(top_k), scratch.selection);
+  const auto top_k = static_cast<size_t>(std::max(params.top_k, 0));
+  if (top_k > 0 && top_k < logits.size()) {
+    const Candidate last = TopKBoundary(logits, top_k, scratch.selection);
     for (size_t token = 0; token < logits.size(); ++token) {
       if (logits[token] < last.logit) continue;
       if (logits[token] > last.logit || static_cast<int32_t>(token) <= last.token) add(token);
@@ -249,6 +237,40 @@ uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
   return a_high * b_high + (middle >> 32) + (carry >> 32);
 }
 
+// Draws a candidate. bits: uniform over 64 bits.
+int32_t Draw(uint64_t bits, uint64_t sum, const std::vector<Candidate>& candidates) {
+  uint64_t remaining = MultiplyHigh(bits, sum);
+  for (const Candidate& candidate : candidates) {
+    if (remaining < candidate.weight) return candidate.token;
+    remaining -= candidate.weight;
+  }
+  ERNE_CHECK(false) << "a draw outside the sum of weights";
+  return -1;
+}
+
+// log softmax of the chosen token and of the `count` first in the order (logit falling, id rising).
+std::vector<TokenLogprob> Logprobs(std::span<const float> logits, float max, int32_t chosen,
+                                   size_t count, SamplerScratch& scratch) {
+  const Weigher weigher(max, 1.0F);
+  uint64_t sum = 0;
+  for (const float logit : logits) sum += weigher(logit);
+  const double log_sum = std::log(std::ldexp(static_cast<double>(sum), -kWeightBits));
+  const auto logprob = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - max - log_sum);
+  };
+
+  std::vector<TokenLogprob> logprobs;
+  logprobs.reserve(count + 1);
+  logprobs.push_back({chosen, logprob(logits[static_cast<size_t>(chosen)])});
+  if (count == 0) return logprobs;
+  TopKBoundary(logits, count, scratch.selection);  // leaves the first `count` in scratch.selection
+  std::sort(scratch.selection.begin(), scratch.selection.end(), RanksBeforeByLogit);
+  for (const Candidate& candidate : scratch.selection) {
+    logprobs.push_back({candidate.token, logprob(candidate.logit)});
+  }
+  return logprobs;
+}
+
 }  // namespace
 
 SamplerScratch::SamplerScratch(int64_t vocab_size) {
@@ -263,29 +285,40 @@ int32_t ArgMax(std::span<const float> values) {
   return IndexOf(values, FindMax(values).max);
 }
 
-Result<int32_t> SampleToken(std::span<const float> logits, const SamplingParams& params,
-                            const SeenTokens& seen, uint64_t position, SamplerScratch& scratch) {
-  ERNE_CHECK(!logits.empty() && logits.size() <= kMaxVocab);
-  if (params.repetition_penalty != 1.0F) {
-    ERNE_CHECK(scratch.logits.size() >= logits.size());
-    std::copy(logits.begin(), logits.end(), scratch.logits.begin());
-    const std::span<float> penalized(scratch.logits.data(), logits.size());
-    ApplyRepetitionPenalty(penalized, params.repetition_penalty, seen);
-    logits = penalized;
-  }
-  const Extent extent = FindMax(logits);
-  if (!extent.valid || extent.max == -kInfinity) return InvalidLogits(logits, extent);
-  if (params.temperature == 0.0F) return IndexOf(logits, extent.max);
+RequestSampler::RequestSampler(SamplingParams params, int64_t vocab_size,
+                               std::span<const int32_t> prompt)
+    : params_(std::move(params)), adjuster_(params_, vocab_size, prompt) {
+  ERNE_CHECK(vocab_size > 0 && vocab_size <= kMaxVocab) << vocab_size << " tokens";
+}
 
-  uint64_t sum = Weigh(logits, params.top_k, Weigher(extent.max, params.temperature), scratch);
-  if (params.top_p < 1.0F) sum = KeepNucleus(params.top_p, sum, scratch);
-  uint64_t remaining = MultiplyHigh(RandomBitsAt(params.seed, position), sum);
-  for (const Candidate& candidate : scratch.candidates) {
-    if (remaining < candidate.weight) return candidate.token;
-    remaining -= candidate.weight;
+Result<SampledToken> RequestSampler::Sample(std::span<const float> logits, const SamplePoint& point,
+                                            SamplerScratch& scratch) const {
+  ERNE_CHECK(!logits.empty() && logits.size() <= scratch.logits.size());
+  const Extent raw = FindMax(logits);
+  if (!raw.usable()) return InvalidLogits(logits, raw);
+  Extent extent = raw;
+  std::span<const float> adjusted = logits;
+  if (adjuster_.Adjusts(point.banned)) {
+    const std::span<float> copy(scratch.logits.data(), logits.size());
+    std::copy(logits.begin(), logits.end(), copy.begin());
+    adjuster_.Adjust(point.output, point.banned, copy);
+    adjusted = copy;
+    extent = FindMax(adjusted);
+    if (!extent.usable()) return InvalidLogits(adjusted, extent);
   }
-  ERNE_CHECK(false) << "a draw outside the sum of weights";
-  return -1;
+  SampledToken sampled;
+  if (params_.temperature == 0.0F) {
+    sampled.token = IndexOf(adjusted, extent.max);
+  } else {
+    uint64_t sum = Weigh(adjusted, params_, extent.max, scratch);
+    if (params_.top_p < 1.0F) sum = KeepNucleus(params_.top_p, sum, scratch);
+    sampled.token = Draw(RandomBitsAt(params_.seed, point.position), sum, scratch.candidates);
+  }
+  if (params_.logprobs >= 0) {
+    sampled.logprobs =
+        Logprobs(logits, raw.max, sampled.token, static_cast<size_t>(params_.logprobs), scratch);
+  }
+  return sampled;
 }
 
 }  // namespace erne

@@ -1,15 +1,16 @@
 // One token from one row of logits.
 //
 // The rules, in order (as in transformers and vLLM):
-//   1. repetition penalty on the logits of seen tokens;
+//   1. bans, logit_bias, penalties (logit_adjuster.h);
 //   2. temperature 0: the largest logit wins, the lower id on ties. Otherwise logits / temperature;
 //   3. top_k: the first k tokens in the order (logit falling, id rising): exactly k, so top_k 1 is
 //   the greedy choice;
 //   4. weight = exp(logit - largest logit), in fixed point: 2^40 is the largest token's;
-//   5. top_p: of the tokens left, the shortest prefix in the order (weight falling, logit falling,
-//   id rising) that
-//      holds at least top_p of their weight; never empty. The token that crosses the line is in;
-//   6. draw: with r = RandomBitsAt(seed, position) * sum / 2^64, the first token, by rising id, at
+//   5. min_p: tokens with at least min_p of the largest weight;
+//   6. top_p: of the tokens left, the shortest prefix in the order (weight falling, logit falling,
+//   id rising) that holds at
+//      least top_p of their weight; never empty. The token that crosses the line is in;
+//   7. draw: with r = RandomBitsAt(seed, position) * sum / 2^64, the first token, by rising id, at
 //   which the running
 //      sum of weights exceeds r.
 // Weights are integers, so their sums are exact in every order of summing: the outcome depends on
@@ -25,21 +26,23 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sampling/logit_adjuster.h"
 #include "sampling/params.h"
 
 namespace erne {
 
-// Which tokens a request has seen: a bitmap over the vocabulary for the repetition penalty. Owned
-// by the request.
-class SeenTokens {
- public:
-  explicit SeenTokens(int64_t vocab_size) : bits_((vocab_size + 63) / 64) {}
-  void Add(int32_t token) { bits_[token >> 6] |= uint64_t{1} << (token & 63); }
-  bool Has(int32_t token) const { return ((bits_[token >> 6] >> (token & 63)) & 1) != 0; }
-  std::span<const uint64_t> words() const { return bits_; }
+struct TokenLogprob {
+  int32_t token = -1;
+  float logprob = 0.0F;  // natural logarithm; may be minus infinity
+};
 
- private:
-  std::vector<uint64_t> bits_;
+struct SampledToken {
+  int32_t token = -1;
+  // Empty unless SamplingParams::logprobs asks for them: the chosen token, then the most probable
+  // ones in the order (logit falling, id rising), the chosen one among them again if it is one. Of
+  // the logits as they came: before bans, biases, penalties and temperature (as vLLM and OpenAI
+  // report them).
+  std::vector<TokenLogprob> logprobs = {};
 };
 
 // Buffers that a sampler call needs; reused so that a decode step allocates nothing. One per
@@ -57,13 +60,40 @@ struct SamplerScratch {
   std::vector<Candidate> selection;   // up to [vocab], in no order
 };
 
-// `position` is the index of the token being chosen in its sequence (prompt included), so the draw
-// depends on (seed, position) alone; the result depends on nothing but the arguments. Selects,
-// never sorts the vocabulary: linear in its size. logits: [vocab], vocab <= 2^23. `params` are
-// valid (ValidateSampling). `seen` is read only when repetition_penalty is not 1 (it may be of size
-// 0 otherwise).
-Result<int32_t> SampleToken(std::span<const float> logits, const SamplingParams& params,
-                            const SeenTokens& seen, uint64_t position, SamplerScratch& scratch);
+// Where in its sequence a token is chosen.
+struct SamplePoint {
+  uint64_t position = 0;  // its index, prompt included: the draw depends on (seed, position) alone
+  std::span<const int32_t> output = {};  // tokens generated so far
+  std::span<const int32_t> banned =
+      {};  // ids that must not come now (stop tokens before min_tokens)
+};
+
+// Chooses the tokens of one request: its parameters, and what they make it remember. What comes out
+// depends on the parameters, the prompt, the accepted output, the logits and the point alone. Owned
+// by the request; one thread at a time.
+class RequestSampler {
+ public:
+  // params: valid (ValidateSampling). prompt: ids within the vocabulary, vocab_size <= 2^23.
+  RequestSampler(SamplingParams params, int64_t vocab_size, std::span<const int32_t> prompt);
+  RequestSampler(const RequestSampler&) = delete;
+  RequestSampler& operator=(const RequestSampler&) = delete;
+
+  // Selects, never sorts the vocabulary: linear in its size. Allocates nothing but the
+  // log-probabilities that are asked for. logits: [vocab]. An error (Internal) names the token
+  // whose logit is at fault.
+  Result<SampledToken> Sample(std::span<const float> logits, const SamplePoint& point,
+                              SamplerScratch& scratch) const;
+  // Takes the token into the output.
+  void Accept(int32_t token) { adjuster_.Add(token); }
+  // Room for an output of that length, so that Accept does not allocate.
+  void Reserve(int64_t output_tokens) { adjuster_.Reserve(output_tokens); }
+
+  const SamplingParams& params() const { return params_; }
+
+ private:
+  const SamplingParams params_;
+  LogitAdjuster adjuster_;
+};
 
 // Index of the largest value, the lowest index on ties. values: not empty, no NaN.
 int32_t ArgMax(std::span<const float> values);

@@ -16,18 +16,21 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
+// `seen`: the prompt.
+Result<SampledToken> SampleAt(const std::vector<float>& logits, const SamplingParams& params,
+                              const SamplePoint& point, const std::vector<int32_t>& seen = {}) {
+  const auto vocab = static_cast<int64_t>(logits.size());
+  SamplerScratch scratch(vocab);
+  return RequestSampler(params, vocab, seen).Sample(logits, point, scratch);
+}
+
 int32_t Sample(const std::vector<float>& logits, const SamplingParams& params,
-               uint64_t position = 0, const std::vector<int32_t>& seen_tokens = {}) {
-  SamplerScratch scratch(static_cast<int64_t>(logits.size()));
-  SeenTokens seen(static_cast<int64_t>(logits.size()));
-  for (const int32_t token : seen_tokens) seen.Add(token);
-  return SampleToken(logits, params, seen, position, scratch).value();
+               uint64_t position = 0, const std::vector<int32_t>& seen = {}) {
+  return SampleAt(logits, params, {.position = position}, seen).value().token;
 }
 
 Status SampleStatus(const std::vector<float>& logits, const SamplingParams& params) {
-  SamplerScratch scratch(static_cast<int64_t>(logits.size()));
-  return SampleToken(logits, params, SeenTokens(static_cast<int64_t>(logits.size())), 0, scratch)
-      .status();
+  return SampleAt(logits, params, {}).status();
 }
 
 // Every token that comes out in `draws` positions.
@@ -63,7 +66,7 @@ TEST(ArgMax, EveryPlaceInRowsOfEveryLength) {
   }
 }
 
-TEST(SampleToken, TemperatureZeroIsArgMaxAfterThePenalty) {
+TEST(RequestSampler, TemperatureZeroIsArgMaxAfterThePenalty) {
   const SamplingParams greedy{.temperature = 0.0F, .top_p = 0.5F, .top_k = 3};
   EXPECT_EQ(Sample({1, 5, 5, 2}, greedy), 1);
   SamplingParams penalized = greedy;
@@ -73,7 +76,7 @@ TEST(SampleToken, TemperatureZeroIsArgMaxAfterThePenalty) {
   EXPECT_EQ(Sample({-3, -2, -5}, penalized, 0, {0, 2}), 1);
 }
 
-TEST(SampleToken, ExtremePenaltiesKeepLogitsFinite) {
+TEST(RequestSampler, ExtremePenaltiesKeepLogitsFinite) {
   SamplingParams params{.temperature = 0.0F};
   params.repetition_penalty = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(Sample({30, 20, 10}, params, 0, {1, 2}), 1);
@@ -81,7 +84,7 @@ TEST(SampleToken, ExtremePenaltiesKeepLogitsFinite) {
   EXPECT_EQ(Sample({-30, -20}, params, 0, {0, 1}), 0);
 }
 
-TEST(SampleToken, TinyTemperaturesNeitherOverflowNorMiss) {
+TEST(RequestSampler, TinyTemperaturesNeitherOverflowNorMiss) {
   for (const float temperature : {1e-2F, 1e-6F, 1e-30F, std::numeric_limits<float>::denorm_min()}) {
     EXPECT_EQ(Support({-1e4F, 10, 60, 59, -kInfinity}, {.temperature = temperature}, 100),
               (std::set<int32_t>{2}));
@@ -89,16 +92,16 @@ TEST(SampleToken, TinyTemperaturesNeitherOverflowNorMiss) {
   EXPECT_EQ(Sample({-3e38F, 3e38F}, {.temperature = std::numeric_limits<float>::denorm_min()}), 1);
 }
 
-TEST(SampleToken, TiesAtTinyTemperatureShareTheDraw) {
+TEST(RequestSampler, TiesAtTinyTemperatureShareTheDraw) {
   EXPECT_EQ(Support({7, 1, 7}, {.temperature = 1e-6F}, 100), (std::set<int32_t>{0, 2}));
 }
 
-TEST(SampleToken, HugeTemperatureIsUniform) {
+TEST(RequestSampler, HugeTemperatureIsUniform) {
   EXPECT_EQ(Support({100, -100, 0}, {.temperature = std::numeric_limits<float>::max()}, 200),
             (std::set<int32_t>{0, 1, 2}));
 }
 
-TEST(SampleToken, TopKKeepsExactlyKWithTiesToTheLowerId) {
+TEST(RequestSampler, TopKKeepsExactlyKWithTiesToTheLowerId) {
   const std::vector<float> logits = {1, 2, 2, 2, 0, 2};
   EXPECT_EQ(Support(logits, {.top_k = 1}), (std::set<int32_t>{1}));
   EXPECT_EQ(Support(logits, {.top_k = 3}), (std::set<int32_t>{1, 2, 3}));
@@ -108,7 +111,7 @@ TEST(SampleToken, TopKKeepsExactlyKWithTiesToTheLowerId) {
   }
 }
 
-TEST(SampleToken, TopKSelectsTheSameSetInEveryOrderOfLogits) {
+TEST(RequestSampler, TopKSelectsTheSameSetInEveryOrderOfLogits) {
   // Rising, falling and shuffled rows exercise the selection buffer differently.
   const int32_t vocab = 500;
   for (const int32_t k : {1, 2, 7, 100, 249, 250, 251, 499}) {
@@ -121,7 +124,7 @@ TEST(SampleToken, TopKSelectsTheSameSetInEveryOrderOfLogits) {
   }
 }
 
-TEST(SampleToken, TopPKeepsTheTokenThatCrossesTheLine) {
+TEST(RequestSampler, TopPKeepsTheTokenThatCrossesTheLine) {
   const std::vector<float> logits = {std::log(0.1F), std::log(0.5F), std::log(0.15F),
                                      std::log(0.25F)};
   EXPECT_EQ(Support(logits, {.top_p = 1e-9F}), (std::set<int32_t>{1}));
@@ -132,7 +135,7 @@ TEST(SampleToken, TopPKeepsTheTokenThatCrossesTheLine) {
   EXPECT_EQ(Support(logits, {.top_p = 0.91F}), (std::set<int32_t>{0, 1, 2, 3}));
 }
 
-TEST(SampleToken, TopPBoundaryIsExactOnPowersOfTwo) {
+TEST(RequestSampler, TopPBoundaryIsExactOnPowersOfTwo) {
   // Four equal tokens: 0.5 is reached exactly by two (the lower ids), anything above needs a third.
   const std::vector<float> logits = {3, 3, 3, 3};
   EXPECT_EQ(Support(logits, {.top_p = 0.5F}), (std::set<int32_t>{0, 1}));
@@ -140,7 +143,7 @@ TEST(SampleToken, TopPBoundaryIsExactOnPowersOfTwo) {
   EXPECT_EQ(Support(logits, {.top_p = 0.25F}), (std::set<int32_t>{0}));
 }
 
-TEST(SampleToken, TopPAppliesToWhatTopKLeft) {
+TEST(RequestSampler, TopPAppliesToWhatTopKLeft) {
   // Of 0.4 0.3 0.2 0.1, top_k 2 leaves 4/7 and 3/7: 0.5 is then reached by the first alone.
   const std::vector<float> logits = {std::log(0.4F), std::log(0.3F), std::log(0.2F),
                                      std::log(0.1F)};
@@ -148,7 +151,7 @@ TEST(SampleToken, TopPAppliesToWhatTopKLeft) {
   EXPECT_EQ(Support(logits, {.top_p = 0.5F}), (std::set<int32_t>{0, 1}));
 }
 
-TEST(SampleToken, BannedTokensNeverComeOut) {
+TEST(RequestSampler, BannedTokensNeverComeOut) {
   std::vector<float> logits(64, -kInfinity);
   logits[40] = 0;
   logits[50] = -1;
@@ -160,7 +163,7 @@ TEST(SampleToken, BannedTokensNeverComeOut) {
   EXPECT_EQ(Sample(logits, penalized, 0, {1, 2, 3}), Sample(logits, {}, 0));
 }
 
-TEST(SampleToken, BrokenLogitsAreAnErrorThatNamesTheToken) {
+TEST(RequestSampler, BrokenLogitsAreAnErrorThatNamesTheToken) {
   for (const float temperature : {0.0F, 1.0F}) {
     const SamplingParams params{.temperature = temperature};
     EXPECT_EQ(SampleStatus({1, 2, kNan}, params).message(), "the logit of token 2 is NaN");
@@ -173,23 +176,24 @@ TEST(SampleToken, BrokenLogitsAreAnErrorThatNamesTheToken) {
   }
 }
 
-TEST(SampleToken, TheSameArgumentsGiveTheSameToken) {
+TEST(RequestSampler, TheSameArgumentsGiveTheSameToken) {
   const std::vector<float> logits = RandomLogits(1000, 1);
   const SamplingParams params{.temperature = 0.9F, .top_p = 0.9F, .top_k = 200, .seed = 42};
   SamplerScratch used(1000);
-  const SeenTokens seen(1000);
+  const RequestSampler other({}, 1000, {});
+  const RequestSampler sampler(params, 1000, {});
   std::set<int32_t> distinct;
   for (uint64_t position = 0; position < 200; ++position) {
     // Whatever a scratch was used for before must not matter.
-    (void)SampleToken(RandomLogits(1000, static_cast<uint32_t>(position)), {}, seen, 1, used);
-    const int32_t token = SampleToken(logits, params, seen, position, used).value();
+    (void)other.Sample(RandomLogits(1000, static_cast<uint32_t>(position)), {}, used);
+    const int32_t token = sampler.Sample(logits, {.position = position}, used).value().token;
     EXPECT_EQ(token, Sample(logits, params, position));
     distinct.insert(token);
   }
   EXPECT_GT(distinct.size(), 20U);
 }
 
-TEST(SampleToken, FiltersThatKeepEverythingChangeNothing) {
+TEST(RequestSampler, FiltersThatKeepEverythingChangeNothing) {
   const std::vector<float> logits = RandomLogits(300, 2);
   for (uint64_t position = 0; position < 300; ++position) {
     const int32_t plain = Sample(logits, {.seed = 5}, position);
@@ -201,7 +205,7 @@ TEST(SampleToken, FiltersThatKeepEverythingChangeNothing) {
   }
 }
 
-TEST(SampleToken, AShiftOfAllLogitsChangesNothing) {
+TEST(RequestSampler, AShiftOfAllLogitsChangesNothing) {
   std::vector<float> logits(128);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i % 16) * 0.25F;
   std::vector<float> shifted = logits;
@@ -212,20 +216,71 @@ TEST(SampleToken, AShiftOfAllLogitsChangesNothing) {
   }
 }
 
-TEST(ValidateSampling, NamesTheField) {
-  EXPECT_TRUE(ValidateSampling({}).ok());
-  EXPECT_TRUE(
-      ValidateSampling({.temperature = 0, .top_p = 1e-6F, .top_k = -1, .repetition_penalty = 0.1F})
-          .ok());
-  for (const float bad : {-0.1F, kInfinity, kNan}) {
-    EXPECT_EQ(ValidateSampling({.temperature = bad}).param(), "temperature");
-    EXPECT_EQ(ValidateSampling({.top_p = bad}).param(), "top_p");
-    EXPECT_EQ(ValidateSampling({.repetition_penalty = bad}).param(), "repetition_penalty");
+TEST(RequestSampler, MinPDropsWhatIsFarBelowTheMostProbable) {
+  const std::vector<float> logits = {std::log(0.1F), std::log(0.5F), std::log(0.15F),
+                                     std::log(0.25F)};
+  EXPECT_EQ(Support(logits, {.min_p = 0.19F}), (std::set<int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(Support(logits, {.min_p = 0.21F}), (std::set<int32_t>{1, 2, 3}));
+  EXPECT_EQ(Support(logits, {.min_p = 0.49F}), (std::set<int32_t>{1, 3}));
+  EXPECT_EQ(Support(logits, {.min_p = 1.0F}), (std::set<int32_t>{1}));
+  EXPECT_EQ(Support({2, 2, 1}, {.min_p = 1.0F}), (std::set<int32_t>{0, 1}));
+  // top_p works on what min_p left: 0.5 and 0.25 of 0.75.
+  EXPECT_EQ(Support(logits, {.top_p = 0.6F, .min_p = 0.49F}), (std::set<int32_t>{1}));
+}
+
+TEST(RequestSampler, BannedTokensOfThePointDoNotCome) {
+  const std::vector<int32_t> banned = {1, 2};
+  EXPECT_EQ(SampleAt({1, 5, 4, 2}, {.temperature = 0}, {.banned = banned}).value().token, 3);
+  const std::vector<int32_t> all = {0, 1};
+  EXPECT_EQ(SampleAt({1, 2}, {}, {.banned = all}).status().message(),
+            "every token's logit is minus infinity: no token can be chosen");
+}
+
+TEST(RequestSampler, LogprobsAreOfTheLogitsAsTheyCame) {
+  const std::vector<float> logits = {std::log(0.1F), std::log(0.5F), std::log(0.15F),
+                                     std::log(0.25F)};
+  SamplingParams params{.temperature = 0, .logprobs = 2};
+  params.logit_bias = {{2, 100.0F}};
+  const SampledToken sampled = SampleAt(logits, params, {}).value();
+  EXPECT_EQ(sampled.token, 2);
+  ASSERT_EQ(sampled.logprobs.size(), 3U);
+  const std::vector<std::pair<int32_t, double>> expected = {{2, 0.15}, {1, 0.5}, {3, 0.25}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(sampled.logprobs[i].token, expected[i].first);
+    // Of the input's rounding to float, at most 2^-24 of 2.3, twice.
+    EXPECT_NEAR(sampled.logprobs[i].logprob, std::log(expected[i].second), 3e-7);
   }
-  EXPECT_EQ(ValidateSampling({.top_p = 0}).param(), "top_p");
-  EXPECT_EQ(ValidateSampling({.top_p = 1.01F}).param(), "top_p");
-  EXPECT_EQ(ValidateSampling({.top_k = -2}).param(), "top_k");
-  EXPECT_EQ(ValidateSampling({.repetition_penalty = 0}).param(), "repetition_penalty");
+}
+
+TEST(RequestSampler, LogprobsOfTheWholeVocabularyAreSortedAndSumToOne) {
+  const std::vector<float> logits = RandomLogits(300, 9);
+  for (const int32_t count : {0, 1, 20, 300}) {
+    const SampledToken sampled = SampleAt(logits, {.logprobs = count}, {.position = 3}).value();
+    ASSERT_EQ(sampled.logprobs.size(), static_cast<size_t>(count) + 1);
+    EXPECT_EQ(sampled.logprobs[0].token, sampled.token);
+    double sum = 0;
+    for (size_t i = 1; i < sampled.logprobs.size(); ++i) {
+      if (i > 1) {
+        EXPECT_LE(sampled.logprobs[i].logprob, sampled.logprobs[i - 1].logprob);
+      }
+      if (sampled.logprobs[i].token == sampled.token) {
+        EXPECT_EQ(sampled.logprobs[i].logprob, sampled.logprobs[0].logprob);
+      }
+      sum += std::exp(static_cast<double>(sampled.logprobs[i].logprob));
+    }
+    if (count == 300) {
+      EXPECT_NEAR(sum, 1.0, 1e-6);
+    }
+  }
+  EXPECT_TRUE(SampleAt(logits, {}, {}).value().logprobs.empty());
+}
+
+TEST(RequestSampler, LogprobsDoNotChangeTheToken) {
+  const std::vector<float> logits = RandomLogits(300, 4);
+  for (uint64_t position = 0; position < 100; ++position) {
+    EXPECT_EQ(Sample(logits, {.top_p = 0.9F}, position),
+              Sample(logits, {.top_p = 0.9F, .logprobs = 5}, position));
+  }
 }
 
 }  // namespace

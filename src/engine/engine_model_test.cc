@@ -1,0 +1,113 @@
+// The engine over real executors and real (tiny) models: tokens are the same alone and in company,
+// with prompts cut to pieces, and with a pool so small that requests are preempted; greedy ones are
+// those that transformers gives.
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/file_set.h"
+#include "base/json.h"
+#include "engine/engine_test_util.h"
+#include "executor/cpu/cpu_executor.h"
+#include "executor/reference/reference_executor.h"
+#include "model/model.h"
+
+namespace erne {
+namespace {
+
+constexpr ExecutorLimits kRoomy{
+    .max_rows = 64, .max_logit_rows = 8, .max_sequences = 8, .max_context = 128, .num_blocks = 64};
+constexpr ExecutorLimits kTight{
+    .max_rows = 9, .max_logit_rows = 3, .max_sequences = 3, .max_context = 128, .num_blocks = 8};
+
+std::vector<int32_t> Ids(const Json& object, const char* key) {
+  std::vector<int32_t> ids;
+  for (const Json& id : object.Find(key)->AsArray())
+    ids.push_back(static_cast<int32_t>(id.AsInt()));
+  return ids;
+}
+
+struct ModelCase {
+  std::string name;
+  std::string executor;
+};
+
+class EngineModel : public testing::TestWithParam<ModelCase> {
+ protected:
+  void SetUp() override {
+    const char* data = std::getenv("ERNE_TEST_DATA");
+    const std::string folder =
+        std::string(data != nullptr ? data : "tests/data") + "/reference-models/" + GetParam().name;
+    const std::shared_ptr<const FileSet> files = OpenFolder(folder).value();
+    model_ = std::make_shared<const Model>(LoadModel(files).value());
+    const Json expected = Json::Parse(files->Text("expected.json").value()).value();
+    prompt_ = Ids(expected, "prompt_ids");
+    greedy_ = Ids(expected, "greedy_ids");
+  }
+
+  std::unique_ptr<Engine> MakeModelEngine(const ExecutorLimits& limits) const {
+    auto executor = GetParam().executor == "cpu" ? MakeCpuExecutor(model_, limits, {})
+                                                 : MakeReferenceExecutor(model_, limits);
+    return std::make_unique<Engine>(std::move(executor).value(), EngineOptions{});
+  }
+
+  // Prompts of several lengths, greedy and sampled; the first is the committed one.
+  std::vector<GenerationRequest> Requests() const {
+    std::vector<GenerationRequest> requests;
+    for (uint64_t i = 0; i < 6; ++i) {
+      GenerationRequest request;
+      request.prompt = prompt_;
+      request.prompt.resize(prompt_.size() - 5 * i % prompt_.size());
+      request.max_tokens = static_cast<int64_t>(greedy_.size());
+      request.sampling.seed = i;
+      request.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
+      request.sampling.top_p = 0.95F;
+      requests.push_back(std::move(request));
+    }
+    return requests;
+  }
+
+  std::shared_ptr<const Model> model_;
+  std::vector<int32_t> prompt_;
+  std::vector<int32_t> greedy_;
+};
+
+TEST_P(EngineModel, TokensAreTheSameAloneAndInCompany) {
+  const std::vector<GenerationRequest> requests = Requests();
+  const auto alone = MakeModelEngine(kRoomy);
+  std::vector<std::vector<int32_t>> expected;
+  for (const GenerationRequest& request : requests) {
+    const auto stream = MakeStream();
+    ASSERT_TRUE(alone->Submit(request, stream).ok());
+    expected.push_back(WaitForAnswer(*stream).tokens);
+  }
+  EXPECT_EQ(expected[0], greedy_);
+
+  const auto crowded = MakeModelEngine(kTight);
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (const GenerationRequest& request : requests) {
+    streams.push_back(MakeStream());
+    ASSERT_TRUE(crowded->Submit(request, streams.back()).ok());
+  }
+  for (size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(WaitForAnswer(*streams[i]).tokens, expected[i]) << i;
+  EXPECT_GT(crowded->stats().preemptions, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineModel,
+                         testing::Values(ModelCase{"ernie4_5-moe-8x2", "reference"},
+                                         ModelCase{"ernie4_5-moe-8x2", "cpu"},
+                                         ModelCase{"qwen3", "reference"},
+                                         ModelCase{"qwen3", "cpu"}),
+                         [](const auto& test) {
+                           std::string name = test.param.name + "_" + test.param.executor;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace erne

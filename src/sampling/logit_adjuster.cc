@@ -1,0 +1,85 @@
+#include "sampling/logit_adjuster.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace erne {
+namespace {
+
+constexpr float kBanned = -std::numeric_limits<float>::infinity();
+
+// Overflow stops at the largest float; infinities and NaN pass, for the sampler to judge.
+float KeepFinite(float before, float after) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  return std::isfinite(before) ? std::clamp(after, -kLargest, kLargest) : before;
+}
+
+}  // namespace
+
+void TokenCounts::Add(int32_t token) {
+  const auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), token,
+                       [](const Entry& entry, int32_t wanted) { return entry.token < wanted; });
+  if (at != entries_.end() && at->token == token) {
+    ++at->count;
+  } else {
+    entries_.insert(at, {token, 1});
+  }
+}
+
+LogitAdjuster::LogitAdjuster(const SamplingParams& params, int64_t vocab_size,
+                             std::span<const int32_t> prompt)
+    : params_(params),
+      adjusts_(repeats() || counts() || !params.logit_bias.empty() || !params.bad_words.empty()),
+      seen_(repeats() ? vocab_size : 0) {
+  if (!repeats()) return;
+  for (const int32_t token : prompt) seen_.Add(token);
+}
+
+void LogitAdjuster::Reserve(int64_t output_tokens) {
+  if (counts()) output_.Reserve(static_cast<size_t>(output_tokens));
+}
+
+void LogitAdjuster::Add(int32_t token) {
+  if (repeats()) seen_.Add(token);
+  if (counts()) output_.Add(token);
+}
+
+void LogitAdjuster::BanBadWords(std::span<const int32_t> output, std::span<float> logits) const {
+  for (const std::vector<int32_t>& word : params_.bad_words) {
+    const size_t head = word.size() - 1;
+    if (output.size() < head) continue;
+    const std::span<const int32_t> tail = output.last(head);
+    if (std::equal(tail.begin(), tail.end(), word.begin()))
+      logits[static_cast<size_t>(word.back())] = kBanned;
+  }
+}
+
+void LogitAdjuster::Adjust(std::span<const int32_t> output, std::span<const int32_t> banned,
+                           std::span<float> logits) const {
+  BanBadWords(output, logits);
+  for (const int32_t token : banned) logits[static_cast<size_t>(token)] = kBanned;
+  for (const auto& [token, bias] : params_.logit_bias) {
+    float& logit = logits[static_cast<size_t>(token)];
+    logit = KeepFinite(logit, logit + bias);
+  }
+  const float penalty = params_.repetition_penalty;
+  const std::span<const uint64_t> words = seen_.words();
+  for (size_t word = 0; word < words.size(); ++word) {
+    for (uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
+      float& logit = logits[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
+      logit = KeepFinite(logit, logit > 0.0F ? logit / penalty : logit * penalty);
+    }
+  }
+  for (const auto& [token, count] : output_.entries()) {
+    float& logit = logits[static_cast<size_t>(token)];
+    const float frequency = params_.frequency_penalty * static_cast<float>(count);
+    logit = KeepFinite(logit, logit - frequency - params_.presence_penalty);
+  }
+}
+
+}  // namespace erne
