@@ -57,10 +57,10 @@ TEST(Safetensors, PaddedAndEmptyHeaders) {
 }
 
 TEST(Safetensors, OrderOfEntriesIsFree) {
-  const auto tensors =
-      Parse(SafetensorsFile(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},
+  const std::string file = SafetensorsFile(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},
       "a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
-                            "xy"));
+                                           "xy");
+  const auto tensors = Parse(file);
   ASSERT_TRUE(tensors.ok()) << tensors.status().message();
   EXPECT_EQ(static_cast<char>(*tensors->at("b").data), 'y');
 }
