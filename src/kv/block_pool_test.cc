@@ -111,7 +111,7 @@ TEST(BlockPool, RandomUseAgreesWithAModel) {
         }
         case 1: {
           const std::vector<BlockId>& source = tables[random() % tables.size()];
-          if (&source == &table || table.size() > 40) break;
+          if (&source == &table || table.size() + source.size() > 40) break;
           for (const BlockId block : source) {
             pool.AddReference(block);
             table.push_back(block);
