@@ -5,6 +5,8 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "text/byte_level.h"
+#include "text/unicode.h"
 
 namespace erne {
 namespace {
@@ -55,14 +57,6 @@ struct JoinedText {
   std::vector<std::pair<size_t, size_t>> trusted;  // begin, end; ascending
 };
 
-// White_Space of the Unicode Character Database, as Rust's char::is_whitespace, by which `lstrip`
-// and `rstrip` go.
-bool IsWhiteSpace(char32_t c) {
-  return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
-
 size_t SkipSpaceForward(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Utf8Char c = DecodeUtf8(text.substr(at));
@@ -95,7 +89,12 @@ Result<std::unique_ptr<const Tokenizer>> BpeTokenizer::Make(TokenizerSpec spec) 
     if (std::exchange(seen[*byte], true))
       return DataLoss(StrCat("there are two pieces ", token.piece));
   }
-  return std::unique_ptr<const Tokenizer>(new BpeTokenizer(spec));
+  auto tokenizer = std::unique_ptr<BpeTokenizer>(new BpeTokenizer(spec));
+  for (int byte = 0; byte < 256 && tokenizer->byte_level_; ++byte) {
+    if (tokenizer->byte_ids_[byte] >= 0) continue;
+    return DataLoss(StrCat("byte ", byte, " has no piece, which a byte-level vocabulary needs"));
+  }
+  return std::unique_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
 BpeTokenizer::BpeTokenizer(TokenizerSpec& spec)
@@ -107,7 +106,11 @@ BpeTokenizer::BpeTokenizer(TokenizerSpec& spec)
       byte_fallback_(spec.byte_fallback),
       prefix_space_(spec.prefix_space),
       prefix_unless_space_(spec.prefix_unless_space),
-      split_words_(spec.split_words) {
+      split_words_(spec.split_words),
+      byte_level_(spec.byte_level),
+      pre_tokenizer_(spec.pre_tokenizer),
+      ignore_merges_(spec.ignore_merges),
+      compose_(spec.compose) {
   FillTokens(spec);
   FillSymbols(spec);
   FillTries(spec);
@@ -127,8 +130,11 @@ void BpeTokenizer::FillTokens(const TokenizerSpec& spec) {
       const uint8_t byte = *ByteOfPiece(from.piece);
       byte_ids_[byte] = static_cast<int32_t>(id);
       token.bytes = std::string(1, static_cast<char>(byte));
-    } else if (from.kind == TokenKind::kSpecial) {
+    } else if (from.kind == TokenKind::kSpecial ||
+               (byte_level_ && from.kind == TokenKind::kUserDefined)) {
       token.bytes = from.piece;
+    } else if (byte_level_) {
+      token.bytes = BytesOfPiece(from.piece).value_or(from.piece);
     } else {
       token.bytes = ReplaceAll(from.piece, kSpaceMark, " ");
     }
@@ -147,8 +153,16 @@ void BpeTokenizer::FillSymbols(const TokenizerSpec& spec) {
     const Utf8Char first = DecodeUtf8(token.piece);
     if (first.length == static_cast<int>(token.piece.size())) set(first.code_point, id);
   }
-  for (size_t i = 0; i < extra_characters_.size(); ++i)
+  for (size_t i = 0; i < extra_characters_.size(); ++i) {
     set(extra_characters_[i], tokens_.size() + i);
+  }
+  for (int byte = 0; byte < 256 && byte_level_; ++byte) {
+    byte_ids_[byte] = SymbolOf(CharacterOfByte(static_cast<uint8_t>(byte)));
+  }
+  for (size_t id = 0; id < spec.tokens.size() && ignore_merges_; ++id) {
+    if (spec.tokens[id].kind != TokenKind::kNormal) continue;
+    words_.emplace(tokens_[id].bytes, static_cast<int32_t>(id));
+  }
 }
 
 void BpeTokenizer::FillTries(const TokenizerSpec& spec) {
@@ -198,17 +212,41 @@ std::vector<int32_t> BpeTokenizer::Encode(std::span<const TextPiece> pieces) con
 
 void BpeTokenizer::EncodeOrdinary(std::string_view text, bool at_begin,
                                   std::vector<int32_t>& ids) const {
-  if (!text.empty()) EncodeCharacters(text, at_begin, ids);
+  if (text.empty()) return;
+  std::string normal = compose_ ? ComposeNfc(text) : std::string(text);
+  if (byte_level_) {
+    if (NeedsPrefix(normal, at_begin, " ")) normal.insert(0, 1, ' ');
+    EncodeBytes(normal, ids);
+  } else {
+    normal = ReplaceAll(normal, " ", kSpaceMark);
+    if (NeedsPrefix(normal, at_begin, kSpaceMark)) normal.insert(0, kSpaceMark);
+    EncodeCharacters(normal, ids);
+  }
 }
 
-void BpeTokenizer::EncodeCharacters(std::string_view text, bool at_begin,
-                                    std::vector<int32_t>& ids) const {
-  std::string marked = ReplaceAll(text, " ", kSpaceMark);
-  const bool prefix = prefix_space_ == PrefixSpace::kEachSegment ||
-                      (prefix_space_ == PrefixSpace::kTextBegin && at_begin);
-  const bool has_space = marked.compare(0, kSpaceMark.size(), kSpaceMark) == 0;
-  if (prefix && !(prefix_unless_space_ && has_space)) marked.insert(0, kSpaceMark);
+bool BpeTokenizer::NeedsPrefix(std::string_view text, bool at_begin, std::string_view space) const {
+  if (prefix_space_ == PrefixSpace::kNever) return false;
+  if (prefix_space_ == PrefixSpace::kTextBegin && !at_begin) return false;
+  return !prefix_unless_space_ || text.substr(0, space.size()) != space;
+}
 
+void BpeTokenizer::EncodeBytes(std::string_view text, std::vector<int32_t>& ids) const {
+  std::vector<int32_t> symbols;
+  for (const std::string_view word : SplitWords(pre_tokenizer_, text)) {
+    if (ignore_merges_) {
+      const auto found = words_.find(std::string(word));
+      if (found != words_.end()) {
+        ids.push_back(found->second);
+        continue;
+      }
+    }
+    for (const char byte : word) symbols.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+    MergeInto(symbols, ids);
+  }
+}
+
+// `marked`: the text with its spaces as marks.
+void BpeTokenizer::EncodeCharacters(std::string_view marked, std::vector<int32_t>& ids) const {
   std::vector<int32_t> symbols;
   symbols.reserve(marked.size());
   std::string_view rest = marked;

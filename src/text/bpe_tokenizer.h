@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "text/bpe.h"
+#include "text/pre_tokenizer.h"
 #include "text/token_trie.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_spec.h"
@@ -26,7 +27,8 @@ namespace erne {
 // Immutable after construction; thread-safe.
 class BpeTokenizer : public Tokenizer {
  public:
-  // Fails when a byte piece is none, or there twice.
+  // Fails when a byte piece is none or there twice, or a byte has no piece in a byte-level
+  // vocabulary.
   static Result<std::unique_ptr<const Tokenizer>> Make(TokenizerSpec spec);
 
   using Tokenizer::Encode;
@@ -50,7 +52,9 @@ class BpeTokenizer : public Tokenizer {
 
   // Text between added tokens, as ids. `at_begin`: it is the beginning of the whole text.
   void EncodeOrdinary(std::string_view text, bool at_begin, std::vector<int32_t>& ids) const;
-  void EncodeCharacters(std::string_view text, bool at_begin, std::vector<int32_t>& ids) const;
+  void EncodeCharacters(std::string_view marked, std::vector<int32_t>& ids) const;
+  void EncodeBytes(std::string_view text, std::vector<int32_t>& ids) const;
+  bool NeedsPrefix(std::string_view text, bool at_begin, std::string_view space) const;
   int32_t SymbolOf(char32_t character) const;
   // Merges `symbols`, which it clears, and spells what has no piece.
   void MergeInto(std::vector<int32_t>& symbols, std::vector<int32_t>& ids) const;
@@ -72,6 +76,12 @@ class BpeTokenizer : public Tokenizer {
   PrefixSpace prefix_space_;
   bool prefix_unless_space_;
   bool split_words_;
+  bool byte_level_;
+  PreTokenizer pre_tokenizer_;
+  bool ignore_merges_;
+  bool compose_;
+  std::unordered_map<std::string, int32_t>
+      words_;  // normal pieces by their bytes, where merges are ignored
 };
 
 }  // namespace erne

@@ -1,5 +1,6 @@
 #include "text/tokenizer_json.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "text/pre_tokenizer.h"
 #include "text/tokenizer_config.h"
 
 namespace erne {
@@ -18,6 +20,7 @@ struct Reading {
   TokenizerSpec spec;
   bool marks_spaces = false;    // " " becomes U+2581 on the way in
   bool unmarks_spaces = false;  // and back on the way out
+  bool decodes_bytes = false;   // the decoder is byte-level
 };
 
 // The component's `type`; an error when it has none.
@@ -67,6 +70,8 @@ Status ReadNormalizer(const Json* component, Reading& reading) {
       if (!IsReplace(*part, " ", kSpaceMark))
         return Unsupported(type, StrCat(" of ", part->Dump()));
       reading.marks_spaces = true;
+    } else if (type == "NFC") {
+      reading.spec.compose = true;
     } else {
       return Unsupported(type);
     }
@@ -94,15 +99,52 @@ Status ReadMetaspace(const Json& component, Reading& reading) {
   return {};
 }
 
+// Split, which comes before ByteLevel and names the pattern of words.
+Status ReadSplit(const Json& component, TokenizerSpec& spec) {
+  const Json* pattern = component.Find("pattern");
+  const Json* regex = pattern != nullptr ? pattern->Find("Regex") : nullptr;
+  if (regex == nullptr || !regex->is_string()) return Unsupported("Split", " without a Regex");
+  ERNE_ASSIGN_OR_RETURN(const std::string behavior, StringMember(component, "behavior", ""));
+  ERNE_ASSIGN_OR_RETURN(const bool invert, BoolMember(component, "invert", false));
+  const std::optional<PreTokenizer> kind = PreTokenizerOf(regex->AsString());
+  if (!kind || behavior != "Isolated" || invert)
+    return Unsupported("Split", StrCat(" ", component.Dump()));
+  spec.pre_tokenizer = *kind;
+  return {};
+}
+
+Status ReadByteLevel(const Json& component, bool after_split, TokenizerSpec& spec) {
+  spec.byte_level = true;
+  ERNE_ASSIGN_OR_RETURN(const bool use_regex, BoolMember(component, "use_regex", true));
+  ERNE_ASSIGN_OR_RETURN(const bool add_prefix, BoolMember(component, "add_prefix_space", true));
+  if (after_split && (use_regex || add_prefix)) {
+    return Unsupported("ByteLevel", " with use_regex or add_prefix_space after a Split");
+  }
+  if (use_regex) spec.pre_tokenizer = PreTokenizer::kGpt2;
+  if (add_prefix) {
+    spec.prefix_space = PrefixSpace::kEachSegment;
+    spec.prefix_unless_space = true;
+  }
+  return {};
+}
+
 Status ReadPreTokenizer(const Json* component, Reading& reading) {
   ERNE_ASSIGN_OR_RETURN(const std::vector<const Json*> parts, Flatten(component, "pretokenizers"));
-  for (const Json* part : parts) {
-    ERNE_ASSIGN_OR_RETURN(const std::string type, TypeOf(*part));
-    if (type != "Metaspace" || parts.size() > 1) return Unsupported(type);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ERNE_ASSIGN_OR_RETURN(const std::string type, TypeOf(*parts[i]));
+    const bool last = i + 1 == parts.size();
     if (reading.spec.prefix_space != PrefixSpace::kNever) {
-      return Unsupported("Metaspace", " after a Prepend normalizer");
+      return Unsupported(type, " after a Prepend normalizer");
     }
-    ERNE_RETURN_IF_ERROR(ReadMetaspace(*part, reading));
+    if (type == "Metaspace" && i == 0 && last) {
+      ERNE_RETURN_IF_ERROR(ReadMetaspace(*parts[i], reading));
+    } else if (type == "ByteLevel" && i <= 1 && last) {
+      ERNE_RETURN_IF_ERROR(ReadByteLevel(*parts[i], i == 1, reading.spec));
+    } else if (type == "Split" && i == 0 && !last) {
+      ERNE_RETURN_IF_ERROR(ReadSplit(*parts[i], reading.spec));
+    } else {
+      return Unsupported(type, parts.size() > 1 ? " in this Sequence" : "");
+    }
   }
   return {};
 }
@@ -115,6 +157,8 @@ Status ReadDecoder(const Json* component, Reading& reading) {
       reading.unmarks_spaces = true;
     } else if (type == "Metaspace") {
       reading.unmarks_spaces = true;
+    } else if (type == "ByteLevel") {
+      reading.decodes_bytes = true;
     } else if (type == "Strip") {
       // Takes away the space that was put before the text: see Tokenizer::Decode.
       ERNE_ASSIGN_OR_RETURN(const std::string content, StringMember(*part, "content", " "));
@@ -277,8 +321,15 @@ Result<TokenizerSpec> ReadTokenizerJson(std::string_view text) {
   ERNE_RETURN_IF_ERROR(ReadModel(file.Find("model"), spec).WithContext("model"));
   ERNE_RETURN_IF_ERROR(
       ReadAddedTokens(file.Find("added_tokens"), spec).WithContext("added_tokens"));
-  if (!reading.marks_spaces || !reading.unmarks_spaces) {
-    return Unimplemented("a tokenizer that does not write spaces as U+2581 is not supported");
+  if (spec.byte_level != reading.decodes_bytes) {
+    return Unimplemented("only one of pre_tokenizer and decoder is ByteLevel");
+  }
+  if (reading.marks_spaces != reading.unmarks_spaces || reading.marks_spaces == spec.byte_level) {
+    return Unimplemented(
+        "a tokenizer that neither writes spaces as U+2581 nor is byte-level is not supported");
+  }
+  if (spec.ignore_merges && !spec.byte_level) {
+    return Unimplemented("model: `ignore_merges` is only supported in byte-level tokenizers");
   }
   return std::move(reading.spec);
 }

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "text/bpe.h"
+#include "text/pre_tokenizer.h"
 
 namespace erne {
 
@@ -52,9 +53,6 @@ enum class PrefixSpace {
   kTextBegin,    // only before the very beginning, not after a special token
   kEachSegment,  // at the beginning and after each added token
 };
-
-// How words of byte-level tokenizers are cut before merging.
-enum class PreTokenizer { kNone, kGpt2, kLlama3, kQwen2 };
 
 struct TokenizerSpec {
   std::vector<SpecToken> tokens;  // by id
