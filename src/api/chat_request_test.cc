@@ -1,0 +1,178 @@
+#include "api/chat_request.h"
+
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+
+namespace erne {
+namespace {
+
+constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
+
+Result<ChatRequest> Parse(std::string_view body) {
+  std::vector<std::string> unknown;
+  return ParseChatRequest(body, unknown);
+}
+Result<ChatRequest> With(std::string_view members) {
+  return Parse(StrCat("{", kMessages, ",", members, "}"));
+}
+
+TEST(ChatRequest, Defaults) {
+  const Result<ChatRequest> request = Parse(StrCat("{", kMessages, "}"));
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_EQ(request->model, "");
+  EXPECT_EQ(request->choices, 1);
+  EXPECT_FALSE(request->temperature || request->top_p || request->top_k ||
+               request->repetition_penalty);
+  EXPECT_FALSE(request->seed || request->max_tokens);
+  EXPECT_TRUE(request->add_generation_prompt && request->skip_special_tokens);
+  EXPECT_FALSE(request->stream || request->include_usage || request->ignore_eos ||
+               request->include_stop);
+  EXPECT_TRUE(request->tools.is_null() && request->documents.is_null());
+}
+
+TEST(ChatRequest, EveryHonouredFieldArrives) {
+  const Result<ChatRequest> request = With(
+      R"("model":"m","request_id":"r-1","n":2,"temperature":0.5,"top_p":0.25,"top_k":40,"repetition_penalty":1.15,
+         "seed":-1,"max_tokens":5,"stop":["a","b"],"stop_token_ids":[3,4.0],"include_stop_str_in_output":true,
+         "ignore_eos":true,"skip_special_tokens":false,"stream":true,
+         "stream_options":{"include_usage":true,"continuous_usage_stats":true},
+         "add_generation_prompt":false,"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low",
+         "tools":[{"type":"function"}],"tool_choice":"none","documents":[{"text":"d"}],
+         "response_format":{"type":"text"},"user":"u")");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_EQ(request->model, "m");
+  EXPECT_EQ(request->request_id, "r-1");
+  EXPECT_EQ(request->choices, 2);
+  EXPECT_EQ(request->temperature, 0.5F);
+  EXPECT_EQ(request->top_p, 0.25F);
+  EXPECT_EQ(request->top_k, 40);
+  EXPECT_EQ(request->repetition_penalty, 1.15F);
+  EXPECT_EQ(request->seed, ~uint64_t{0});
+  EXPECT_EQ(request->max_tokens, 5);
+  EXPECT_EQ(request->stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request->stop_token_ids, (std::vector<int32_t>{3, 4}));
+  EXPECT_TRUE(request->include_stop && request->ignore_eos && request->stream);
+  EXPECT_TRUE(request->include_usage && request->continuous_usage);
+  EXPECT_FALSE(request->skip_special_tokens || request->add_generation_prompt);
+  EXPECT_EQ(request->template_variables.Dump(),
+            R"({"enable_thinking":false,"reasoning_effort":"low"})");
+  EXPECT_EQ(request->tools.Dump(), R"([{"type":"function"}])");
+  EXPECT_EQ(request->documents.Dump(), R"([{"text":"d"}])");
+}
+
+TEST(ChatRequest, TheNewerLimitWins) {
+  for (const char* members : {R"("max_tokens":5,"max_completion_tokens":9)",
+                              R"("max_completion_tokens":9,"max_tokens":5)"}) {
+    const Result<ChatRequest> request = With(members);
+    ASSERT_TRUE(request.ok());
+    EXPECT_EQ(request->max_tokens, 9);
+    EXPECT_EQ(request->max_tokens_field, "max_completion_tokens");
+  }
+  EXPECT_EQ(With(R"("stop":"x")")->stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(With(R"("top_k":99999999999)")->top_k, std::numeric_limits<int32_t>::max());
+}
+
+TEST(ChatRequest, UnknownFieldsAreReportedAndAccepted) {
+  std::vector<std::string> unknown;
+  EXPECT_TRUE(ParseChatRequest(StrCat("{", kMessages, R"(,"frobnicate":1,"user":"x","贪吃":null})"),
+                               unknown)
+                  .ok());
+  EXPECT_EQ(unknown, (std::vector<std::string>{"frobnicate", "贪吃"}));
+}
+
+TEST(ChatRequest, BodiesThatAreNoRequest) {
+  for (const char* body : {"", "{", "[]", "null", "3", "\"x\"", "{\"messages\":[{]}"}) {
+    const Result<ChatRequest> request = Parse(body);
+    ASSERT_FALSE(request.ok()) << body;
+    EXPECT_EQ(request.status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_NE(Parse(R"({"model": "m", "messages" [})").status().message().find("byte 26"),
+            std::string::npos);
+  EXPECT_NE(Parse("{\"messages\": \"\xc3(\"}").status().message().find("byte 14"),
+            std::string::npos);
+  EXPECT_NE(Parse("[]").status().message().find("array"), std::string::npos);
+}
+
+TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
+  struct Case {
+    const char* members;
+    const char* param;
+    const char* says;
+  };
+  const Case cases[] = {
+      {R"("model":5)", "model", "integer"},
+      {R"("temperature":-0.5)", "temperature", "at least 0 and at most 1000000, not -0.5"},
+      {R"("temperature":"hot")", "temperature", "string"},
+      {R"("temperature":true)", "temperature", "boolean"},
+      {R"("top_p":0)", "top_p", "greater than 0 and at most 1, not 0"},
+      {R"("top_p":1.5)", "top_p", "1.5"},
+      {R"("top_k":-7)", "top_k", "-7"},
+      {R"("top_k":1.5)", "top_k", "1.5"},
+      {R"("repetition_penalty":0)", "repetition_penalty", "greater than 0"},
+      {R"("seed":"x")", "seed", "string"},
+      {R"("seed":99999999999999999999)", "seed", "integer"},
+      {R"("max_tokens":0)", "max_tokens", "at least 1, not 0"},
+      {R"("max_tokens":-1)", "max_tokens", "-1"},
+      {R"("max_tokens":"many")", "max_tokens", "string"},
+      {R"("max_completion_tokens":0)", "max_completion_tokens", "at least 1"},
+      {R"("n":0)", "n", "at least 1"},
+      {R"("n":65)", "n", "at most 64"},
+      {R"("stop":[1])", "stop", "integer"},
+      {R"("stop":{"a":1})", "stop", "object"},
+      {R"("stop":"")", "stop", "empty"},
+      {R"("stop_token_ids":[-1])", "stop_token_ids", "-1"},
+      {R"("stop_token_ids":["x"])", "stop_token_ids", "\"x\""},
+      {R"("stream":1)", "stream", "true or false"},
+      {R"("stream_options":{"include_usage":true})", "stream_options", "`stream`"},
+      {R"("stream":true,"stream_options":{"include_usage":"yes"})", "stream_options.include_usage",
+       "string"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools", "not supported yet"},
+      {R"("tools":[1],"tool_choice":"none")", "tools[0]", "object"},
+      {R"("tool_choice":"required")", "tool_choice", "\"required\""},
+      {R"("tool_choice":{"type":"function"})", "tool_choice", "function"},
+      {R"("response_format":{"type":"json_object"})", "response_format", "json_object"},
+      {R"("response_format":{})", "response_format", "null"},
+      {R"("logprobs":true)", "logprobs", "not supported yet"},
+      {R"("top_logprobs":3)", "top_logprobs", "not supported yet"},
+      {R"("logit_bias":{"5":1})", "logit_bias", "not supported yet"},
+      {R"("presence_penalty":0.5)", "presence_penalty", "not supported yet"},
+      {R"("frequency_penalty":3)", "frequency_penalty", "at most 2"},
+      {R"("min_p":0.1)", "min_p", "not supported yet"},
+      {R"("guided_json":{})", "guided_json", "not supported yet"},
+      {R"("structured_outputs":{"json":{}})", "structured_outputs", "not supported yet"},
+      {R"("echo":true)", "echo", "not supported yet"},
+      {R"("chat_template":"{{ x }}")", "chat_template", "not supported yet"},
+      {R"("chat_template_kwargs":{"messages":[]})", "chat_template_kwargs", "messages"},
+      {R"("request_id":"a\nb")", "request_id", "letters"},
+  };
+  for (const Case& one : cases) {
+    const Result<ChatRequest> request = With(one.members);
+    ASSERT_FALSE(request.ok()) << one.members;
+    EXPECT_EQ(request.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(request.status().param(), one.param) << request.status().message();
+    EXPECT_NE(request.status().message().find(one.says), std::string::npos)
+        << request.status().message();
+  }
+  EXPECT_EQ(Parse("{}").status().param(), "messages");
+  EXPECT_EQ(Parse(R"({"messages":"hi"})").status().param(), "messages");
+  EXPECT_EQ(Parse(R"({"messages":null})").status().param(), "messages");
+}
+
+TEST(ChatRequest, WhatAsksForNothingIsAccepted) {
+  const Result<ChatRequest> request = With(
+      R"("tools":[],"tool_choice":"auto","logprobs":false,"top_logprobs":0,"logit_bias":{},"presence_penalty":0,
+         "frequency_penalty":0.0,"min_p":0,"min_tokens":0,"echo":false,"functions":[],"modalities":["text"],
+         "guided_json":null,"structured_outputs":null,"prompt_logprobs":null,"best_of":1,"length_penalty":1.0)");
+  EXPECT_TRUE(request.ok()) << request.status().message();
+}
+
+TEST(ChatRequest, StopsAreBounded) {
+  std::string many = R"("stop":["x")";
+  for (int i = 0; i < 64; ++i) many += ",\"x\"";
+  EXPECT_EQ(With(many + "]").status().param(), "stop");
+  EXPECT_EQ(With(StrCat(R"("stop":")", std::string(20'000, 'x'), "\"")).status().param(), "stop");
+}
+
+}  // namespace
+}  // namespace erne

@@ -1,0 +1,301 @@
+#include "api/chat_session.h"
+
+#include <gtest/gtest.h>
+
+#include "api/test_model.h"
+#include "api/test_writer.h"
+
+namespace erne {
+namespace {
+
+using Tok = TestTokenizer;
+
+// A session whose engine is the test.
+class ChatSessionTest : public testing::Test {
+ protected:
+  void Start(ChatSessionOptions options) {
+    options.prompt_tokens = 7;
+    options.primary_end_token = Tok::kEnd;
+    auto session = ChatSession::Create(writer_, ChatResponse("chatcmpl-1", 1700000000, "m"),
+                                       tokenizer_, std::make_shared<int>(1), options);
+    for (int64_t i = 0; i < options.choices; ++i) tokens_.push_back(session->stream(i));
+    session_ = session;
+    HttpResponse head;
+    head.headers = {{"X-Request-Id", "1"}};
+    session->Start(std::move(head));
+  }
+  void TearDown() override {
+    if (!writer_->complete) writer_->Disconnect();
+  }
+  void Push(const std::vector<int32_t>& tokens, size_t choice = 0) {
+    for (const int32_t token : tokens) tokens_[choice]->Push({.token = token});
+    writer_->RunPosted();
+  }
+  void Push(std::string_view text) { Push(Tok::Bytes(text)); }
+  void PushEnd(TokenEvent event, size_t choice = 0) {
+    tokens_[choice]->Push(std::move(event));
+    writer_->RunPosted();
+  }
+  void PushStop(int32_t token = Tok::kEnd, size_t choice = 0) {
+    PushEnd({.token = token, .finish = FinishReason::kStop, .stop_token = token}, choice);
+  }
+  // The texts of the content chunks of a stream so far.
+  std::vector<std::string> Contents() const {
+    std::vector<std::string> contents;
+    for (const std::string& frame : writer_->Frames()) {
+      if (frame == "[DONE]") continue;
+      const Json json = Json::Parse(frame).value();
+      if (json.Find("error") != nullptr || json.Find("choices")->AsArray().empty()) continue;
+      const std::string& text =
+          json.Find("choices")->AsArray()[0].Find("delta")->Find("content")->AsString();
+      if (!text.empty()) contents.push_back(text);
+    }
+    return contents;
+  }
+  Json Choice() const { return writer_->BodyJson().Find("choices")->AsArray()[0]; }
+
+  TestTokenizer tokenizer_;
+  std::shared_ptr<TestWriter> writer_ = std::make_shared<TestWriter>();
+  std::vector<std::shared_ptr<TokenStream>> tokens_;
+  std::weak_ptr<ChatSession> session_;
+};
+
+TEST_F(ChatSessionTest, StreamIsWhatClientsExpectByteForByte) {
+  Start({.stream = true, .include_usage = true});
+  EXPECT_TRUE(writer_->streaming) << "the head goes out at once";
+  EXPECT_EQ(writer_->body, "") << "and the first chunk with the first token";
+  Push({Tok::kHello, '\n', '"'});
+  PushStop();
+  const std::string head =
+      R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[)";
+  const auto chunk = [&](const std::string& delta, const std::string& finish) {
+    return head + R"({"index":0,"delta":)" + delta + R"(,"logprobs":null,"finish_reason":)" +
+           finish + "}]}\n\n";
+  };
+  EXPECT_EQ(
+      writer_->body,
+      chunk(R"({"role":"assistant","content":""})", "null") +
+          chunk(R"({"content":"你好"})", "null") + chunk(R"({"content":"\n"})", "null") +
+          chunk(R"({"content":"\""})", "null") +
+          chunk(R"({"content":""})", R"("stop","stop_reason":null)") + head +
+          R"(],"usage":{"prompt_tokens":7,"total_tokens":11,"completion_tokens":4},"system_fingerprint":"erne-)" +
+          ERNE_VERSION + "\"}\n\ndata: [DONE]\n\n");
+  EXPECT_TRUE(writer_->complete);
+  EXPECT_TRUE(session_.expired()) << "nothing may keep a finished session";
+}
+
+TEST_F(ChatSessionTest, WholeAnswer) {
+  Start({});
+  Push("hi");
+  PushStop();
+  EXPECT_EQ(writer_->head.status, 200);
+  EXPECT_EQ(writer_->head.content_type, "application/json");
+  EXPECT_EQ(writer_->Header("X-Request-Id"), "1");
+  EXPECT_EQ(
+      writer_->body,
+      R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi","refusal":null,"reasoning":null},"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":"erne-)" ERNE_VERSION
+      R"(","usage":{"prompt_tokens":7,"total_tokens":10,"completion_tokens":3},"prompt_logprobs":null,"kv_transfer_params":null})");
+  EXPECT_TRUE(session_.expired());
+}
+
+TEST_F(ChatSessionTest, CharactersAreNeverBroken) {
+  Start({.stream = true});
+  const std::string text = "世🦅é";
+  for (const char byte : text) Push(std::string_view(&byte, 1));
+  EXPECT_EQ(Contents(), (std::vector<std::string>{"世", "🦅", "é"}));
+  PushEnd({.token = 'x', .finish = FinishReason::kLength});
+  EXPECT_EQ(Contents().back(), "x");
+}
+
+TEST_F(ChatSessionTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
+  Start({.stream = true});
+  Push("\xe4\xb8");
+  EXPECT_TRUE(Contents().empty());
+  PushEnd({.token = 0xe4, .finish = FinishReason::kLength});
+  std::string all;
+  for (const std::string& content : Contents()) all += content;
+  EXPECT_EQ(all, "\uFFFD\uFFFD");
+}
+
+TEST_F(ChatSessionTest, EachTokenIsWrittenAsItComes) {
+  Start({.stream = true});
+  Push("a");
+  ASSERT_EQ(writer_->writes.size(), 1u);
+  Push("b");
+  ASSERT_EQ(writer_->writes.size(), 2u);
+  EXPECT_NE(writer_->writes[1].find(R"("content":"b")"), std::string::npos);
+}
+
+TEST_F(ChatSessionTest, StopStringsOverTokenEdgesNeverLeak) {
+  Start({.stop = {"END", "结束"}, .stream = true});
+  Push("a E");
+  EXPECT_EQ(Contents(), (std::vector<std::string>{"a", " "}));
+  Push("N");
+  Push("x结");
+  EXPECT_EQ(Contents().back(), "ENx") << "that was no stop, and 结 may become one";
+  Push("束 more");
+  ASSERT_TRUE(writer_->complete);
+  std::string all;
+  for (const std::string& content : Contents()) all += content;
+  EXPECT_EQ(all, "a ENx");
+  EXPECT_NE(writer_->body.find(R"("finish_reason":"stop","stop_reason":"结束")"),
+            std::string::npos);
+  EXPECT_TRUE(tokens_[0]->cancelled()) << "the engine need not go on";
+}
+
+TEST_F(ChatSessionTest, TokensAfterAStopStringAreNotCounted) {
+  Start({.stop = {"bc"}});
+  Push("abcdefgh");
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a");
+  EXPECT_EQ(writer_->BodyJson().Find("usage")->Find("completion_tokens")->AsInt(), 3);
+  EXPECT_TRUE(tokens_[0]->cancelled());
+}
+
+TEST_F(ChatSessionTest, TheStopStringIsShownOnRequest) {
+  Start({.stop = {"bc"}, .include_stop = true});
+  Push("abcd");
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "abc");
+  EXPECT_EQ(Choice().Find("stop_reason")->AsString(), "bc");
+}
+
+TEST_F(ChatSessionTest, HeldTextComesOutAtTheEnd) {
+  Start({.stop = {"abcd"}});
+  Push("xabc");
+  PushStop();
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "xabc");
+  EXPECT_TRUE(Choice().Find("stop_reason")->is_null());
+}
+
+TEST_F(ChatSessionTest, AStopStringCompleteWithTheLastTokenIsAStop) {
+  Start({.stop = {"bc"}});
+  Push("ab");
+  PushEnd({.token = 'c', .finish = FinishReason::kLength});
+  EXPECT_EQ(Choice().Find("finish_reason")->AsString(), "stop");
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a");
+}
+
+TEST_F(ChatSessionTest, OtherStopTokensAreNamedAndNotShown) {
+  Start({});
+  Push("hi");
+  PushStop('!');
+  EXPECT_EQ(Choice().Find("stop_reason")->AsInt(), '!');
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "hi");
+  EXPECT_EQ(writer_->BodyJson().Find("usage")->Find("completion_tokens")->AsInt(), 3);
+}
+
+TEST_F(ChatSessionTest, AStopTokenIsShownOnRequest) {
+  Start({.include_stop = true});
+  Push("hi");
+  PushStop('!');
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "hi!");
+}
+
+TEST_F(ChatSessionTest, ControlTokensAreShownOnlyOnRequest) {
+  Start({});
+  Push({'a', Tok::kSentence, 'b'});
+  PushStop();
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "ab");
+
+  writer_ = std::make_shared<TestWriter>();
+  tokens_.clear();
+  Start({.skip_special_tokens = false});
+  Push({'a', Tok::kSentence, 'b'});
+  PushStop();
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a<|end_of_sentence|>b");
+}
+
+TEST_F(ChatSessionTest, ContinuousUsage) {
+  Start({.stream = true, .include_usage = true, .continuous_usage = true});
+  Push("ab");
+  PushStop();
+  std::vector<int64_t> counts;
+  for (const std::string& frame : writer_->Frames()) {
+    if (frame == "[DONE]") continue;
+    counts.push_back(Json::Parse(frame)->Find("usage")->Find("completion_tokens")->AsInt());
+  }
+  EXPECT_EQ(counts, (std::vector<int64_t>{0, 1, 2, 3, 3}));
+}
+
+TEST_F(ChatSessionTest, AnErrorInAStreamIsAnEventAndThenDone) {
+  Start({.stream = true});
+  Push("a");
+  PushEnd({.finish = FinishReason::kAbort, .error = Internal("the device is gone")});
+  const std::vector<std::string> frames = writer_->Frames();
+  ASSERT_GE(frames.size(), 2u);
+  EXPECT_EQ(
+      frames[frames.size() - 2],
+      R"({"error":{"message":"the device is gone","type":"InternalServerError","param":null,"code":500}})");
+  EXPECT_EQ(frames.back(), "[DONE]");
+  EXPECT_TRUE(writer_->complete);
+}
+
+TEST_F(ChatSessionTest, AnErrorOfAWholeAnswerIsAnHttpError) {
+  Start({});
+  Push("a");
+  PushEnd({.finish = FinishReason::kAbort, .error = Unavailable("the engine is shutting down")});
+  EXPECT_EQ(writer_->head.status, 503);
+  EXPECT_EQ(writer_->Header("Retry-After"), "1");
+  EXPECT_EQ(writer_->Header("X-Request-Id"), "1");
+}
+
+TEST_F(ChatSessionTest, ADisconnectCancelsStreamOrNot) {
+  for (const bool stream : {true, false}) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.choices = 2, .stream = stream});
+    Push("a");
+    writer_->Disconnect();
+    EXPECT_TRUE(tokens_[0]->cancelled() && tokens_[1]->cancelled());
+    EXPECT_TRUE(session_.expired());
+    tokens_[0]->Push({.token = 'b'});  // the step in flight
+    writer_->RunPosted();
+  }
+}
+
+TEST_F(ChatSessionTest, ASessionThatWasNeverStartedCancels) {
+  auto session = ChatSession::Create(writer_, ChatResponse("c", 0, "m"), tokenizer_, nullptr,
+                                     ChatSessionOptions());
+  const auto tokens = session->stream(0);
+  session.reset();
+  EXPECT_TRUE(tokens->cancelled());
+}
+
+TEST_F(ChatSessionTest, ASlowClientHoldsTheTokensBack) {
+  Start({.stream = true});
+  Push("a");
+  writer_->pending = ChatSession::kMaxPendingBytes + 1;
+  Push("bcd");
+  EXPECT_EQ(writer_->writes.size(), 1u);
+  writer_->Drain();
+  EXPECT_EQ(Contents(), (std::vector<std::string>{"a", "b", "c", "d"}));
+  Push("e");
+  EXPECT_EQ(Contents().back(), "e");
+}
+
+TEST_F(ChatSessionTest, SeveralChoices) {
+  Start({.choices = 2, .stream = true, .include_usage = true});
+  Push({'a'}, 1);
+  Push({'b'}, 0);
+  PushStop(Tok::kEnd, 0);
+  EXPECT_FALSE(writer_->complete);
+  PushEnd({.token = 'c', .finish = FinishReason::kLength}, 1);
+  ASSERT_TRUE(writer_->complete);
+  std::vector<std::string> seen;
+  for (const std::string& frame : writer_->Frames()) {
+    if (frame == "[DONE]") continue;
+    const Json json = Json::Parse(frame).value();
+    for (const Json& choice : json.Find("choices")->AsArray()) {
+      seen.push_back(choice.Find("index")->Dump() + choice.Find("delta")->Dump() +
+                     choice.Find("finish_reason")->Dump());
+    }
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{R"(0{"role":"assistant","content":""}null)",
+                                            R"(1{"role":"assistant","content":""}null)",
+                                            R"(1{"content":"a"}null)", R"(0{"content":"b"}null)",
+                                            R"(0{"content":""}"stop")", R"(1{"content":"c"}null)",
+                                            R"(1{"content":""}"length")"}));
+  EXPECT_NE(writer_->body.find(R"("completion_tokens":4)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace erne
