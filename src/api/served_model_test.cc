@@ -186,5 +186,36 @@ TEST(TurnEndTokens, ErnieEndsTurnsWithATokenOfItsOwn) {
   EXPECT_EQ(TurnEndTokens(*model), std::vector<int32_t>{TestTokenizer::kSentence});
 }
 
+// The real template and tokenizer of the embedded model, against the ids it was trained with.
+TEST(ErneMini, PromptsAreTheExpectedTokens) {
+  const auto files = OpenFolder(SourceFolder("models/erne-mini"));
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  ModelSpec spec;
+  spec.architecture = "ernie4_5_moe";
+  spec.eos_tokens = {2};
+  const auto loaded = LoadChatTemplate(**files, spec);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const auto tokenizer = LoadTokenizer(**files);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  const Json expected = Json::Parse((*files)->Text("expected_greedy.json").value()).value();
+  Json trusted = loaded->variables;
+  trusted.Set("add_generation_prompt", true);
+  for (const Json& one : expected.Find("cases")->AsArray()) {
+    Json message = Json::Of({{"role", "user"}, {"content", *one.Find("prompt")}});
+    const Json untrusted = Json::Of({{"messages", Json(Json::Array{std::move(message)})}});
+    const auto pieces = loaded->chat_template->Render(trusted, untrusted);
+    ASSERT_TRUE(pieces.ok()) << pieces.status().message();
+    std::vector<int32_t> ids;
+    for (const Json& id : one.Find("prompt_ids")->AsArray()) {
+      ids.push_back(static_cast<int32_t>(id.AsInt()));
+    }
+    EXPECT_EQ((*tokenizer)->Encode(*pieces), ids) << one.Find("prompt")->AsString();
+  }
+  const auto defaults = LoadGenerationDefaults(**files, spec);
+  ASSERT_TRUE(defaults.ok()) << defaults.status().message();
+  EXPECT_EQ(defaults->eos_tokens, (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(defaults->repetition_penalty, 1.05F);
+}
+
 }  // namespace
 }  // namespace erne
