@@ -19,7 +19,7 @@ inline constexpr int kPanelsOf = R == 1   ? 4
                                           : 1;
 
 // Rows multiplied at once.
-constexpr int64_t kBlockRows = 6;
+constexpr int64_t kBlockRows = 4;
 
 ERNE_INLINE Vec Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 ERNE_INLINE Vec Set1(float value) {
