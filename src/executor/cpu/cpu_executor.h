@@ -1,6 +1,6 @@
 // The CPU executor: threads, and kernels vectorised for AVX2 and AVX-512 (one source file per
-// instruction set, the best one picked at run time). float32 activations and KV; weights f32, bf16
-// (f16 is widened exactly to f32) or 4-bit.
+// instruction set, the best one picked at run time). float32 activations and KV; weights f32, bf16,
+// f16 (kept at 2 bytes, widened exactly in registers) or 4-bit.
 #pragma once
 
 #include <memory>

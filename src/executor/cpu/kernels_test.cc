@@ -1,0 +1,652 @@
+// Every kernel of every instruction set that this CPU has, against naive sums in double, with
+// derived bounds; and the rules of arithmetic: a result does not depend on the rows beside it, and
+// AVX2 and AVX-512 agree bit for bit.
+#include "executor/cpu/kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/thread_pool.h"
+#include "executor/cpu/dispatch.h"
+#include "executor/cpu/memory.h"
+#include "executor/cpu/packed_matrix.h"
+
+namespace erne::cpu {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kUlp = 0x1p-24;  // relative error of one float32 rounding
+
+std::vector<const Kernels*> AllKernels() { return SupportedKernels(); }
+std::string KernelName(const testing::TestParamInfo<const Kernels*>& info) {
+  return info.param->name;
+}
+
+class KernelsTest : public testing::TestWithParam<const Kernels*> {
+ protected:
+  const Kernels& kernels_ = *GetParam();
+  std::mt19937 random_{7};
+
+  float Uniform(float low = -1, float high = 1) {
+    return std::uniform_real_distribution<float>(low, high)(random_);
+  }
+  int64_t Int(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  std::vector<float> Floats(int64_t count) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& value : values) value = Uniform();
+    return values;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Isa, KernelsTest, testing::ValuesIn(AllKernels()), KernelName);
+
+// What a test matrix is, and what packing made of it.
+struct TestMatrix {
+  std::vector<std::byte> bytes;
+  std::vector<float> bias;
+  LinearWeights weights;
+  PackedMatrix packed;
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  // W[r][c] exactly, and the largest magnitude that its product with x can pass through on the way.
+  double Value(int64_t r, int64_t c) const {
+    if (const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix)) {
+      const size_t g = static_cast<size_t>(r * (cols / q4->group) + c / q4->group);
+      return (Nibble(*q4, r, c) - q4->zeros[g]) * static_cast<double>(q4->scales[g]);
+    }
+    float value;
+    CopyToFloat(std::get<TensorView>(weights.matrix), r * cols + c, {&value, 1});
+    return value;
+  }
+  double Magnitude(int64_t r, int64_t c) const {
+    const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix);
+    if (q4 == nullptr) return std::abs(Value(r, c));
+    const size_t g = static_cast<size_t>(r * (cols / q4->group) + c / q4->group);
+    return (std::abs(Nibble(*q4, r, c) - 8) + std::abs(8 - q4->zeros[g])) *
+           std::abs(static_cast<double>(q4->scales[g]));
+  }
+  // The input that stored column c multiplies.
+  int64_t Input(int64_t c) const {
+    const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix);
+    return q4 == nullptr || q4->input_order.empty() ? c : q4->input_order[static_cast<size_t>(c)];
+  }
+  static int Nibble(const Int4Matrix& q4, int64_t r, int64_t c) {
+    return q4.q[static_cast<size_t>(r * (q4.cols / 2) + c / 2)] >> (c % 2 * 4) & 15;
+  }
+};
+
+class GemmTest : public KernelsTest {
+ protected:
+  void MakeMatrix(TestMatrix& m, WeightType type, int64_t rows, int64_t cols, int64_t group,
+                  bool order, bool bias) {
+    m.rows = rows;
+    m.cols = cols;
+    if (type == WeightType::kInt4) {
+      Int4Matrix q4;
+      q4.rows = rows;
+      q4.cols = cols;
+      q4.group = group;
+      for (int64_t i = 0; i < rows * cols / 2; ++i)
+        q4.q.push_back(static_cast<uint8_t>(Int(0, 255)));
+      for (int64_t i = 0; i < rows * cols / group; ++i) {
+        q4.scales.push_back(Uniform(0.01F, 0.1F));
+        q4.zeros.push_back(static_cast<uint8_t>(Int(0, 15)));
+      }
+      if (order) {
+        for (int64_t c = 0; c < cols; ++c) q4.input_order.push_back(static_cast<int32_t>(c));
+        std::shuffle(q4.input_order.begin(), q4.input_order.end(), random_);
+      }
+      m.weights.matrix = std::move(q4);
+    } else {
+      TensorView view;
+      view.dtype = type == WeightType::kF32    ? DType::kF32
+                   : type == WeightType::kBF16 ? DType::kBF16
+                                               : DType::kF16;
+      view.shape = {rows, cols};
+      const size_t size = DTypeSize(view.dtype);
+      m.bytes.resize(1 + static_cast<size_t>(rows * cols) * size);
+      view.data = m.bytes.data() + 1;  // checkpoints promise no alignment
+      for (int64_t i = 0; i < rows * cols; ++i) {
+        const float value = Uniform();
+        const uint16_t half = type == WeightType::kBF16 ? FloatToBf16(value) : FloatToF16(value);
+        std::memcpy(m.bytes.data() + 1 + static_cast<size_t>(i) * size,
+                    size == 4 ? static_cast<const void*>(&value) : &half, size);
+      }
+      m.weights.matrix = view;
+    }
+    if (bias) {
+      m.bias = Floats(rows);
+      m.weights.bias =
+          TensorView{DType::kF32, {rows}, reinterpret_cast<const std::byte*>(m.bias.data())};
+    }
+    ThreadPool pool(1);
+    m.packed = PackedMatrix::Pack("test", m.weights, rows, cols, pool).value();
+  }
+
+  // Scratch for matrices of up to `cols` columns; poisoned.
+  const GemmScratch& Scratch(int64_t cols) {
+    workspace_ = Workspace();
+    workspace_.Add(&scratch_.tile, {kRowGroup, kTileWidth});
+    for (int slot = 0; slot < 2; ++slot) {
+      workspace_.Add(&scratch_.sums[slot], {kRowGroup, cols});
+      workspace_.Add(&scratch_.permuted[slot], {kRowGroup, cols});
+    }
+    scratch_.sums_stride = scratch_.permuted_stride = cols;
+    EXPECT_TRUE(workspace_.Allocate("test").ok());
+    return scratch_;
+  }
+
+  // All panels of `m` (and of `up`) for rows of x; y has NaN around what may be written.
+  std::vector<float> Run(Epilogue epilogue, const TestMatrix& m, const TestMatrix* up,
+                         const std::vector<float>& x, int64_t x_stride, int64_t rows,
+                         const int32_t* x_rows, std::vector<float> y) {
+    GemmTask task;
+    task.epilogue = epilogue;
+    task.matrix = &m.packed.ref();
+    task.up = up == nullptr ? nullptr : &up->packed.ref();
+    task.panel_end = m.packed.panels();
+    task.rows = rows;
+    task.x = x.data();
+    task.x_stride = x_stride;
+    task.x_rows = x_rows;
+    task.y = y.data();
+    task.y_stride = m.rows + kGap;
+    task.scratch = &Scratch(m.cols);
+    kernels_.gemm(task);
+    return y;
+  }
+
+  // W x + b of one row and the bound of its error.
+  //
+  // A float product is one chain of `cols` (fused) multiply-adds: |error| <= g(cols) sum |w x|,
+  // where g(n) = n u / (1 - n u) < 1.01 n u (Higham, Accuracy and Stability, 3.1), twice that where
+  // product and sum round apart. For 4 bits, a group is such a chain over x (q - 8), plus (8 -
+  // zero) times a sum of at most group roundings, times the scale: everything passes through at
+  // most cols + 4 + groups roundings of what Magnitude adds up. Bias and epilogue add 2 more.
+  struct Expected {
+    double value, bound;
+  };
+  Expected Naive(const TestMatrix& m, const float* x, int64_t output) const {
+    double sum = 0;
+    double magnitude = 0;
+    for (int64_t c = 0; c < m.cols; ++c) {
+      sum += m.Value(output, c) * x[m.Input(c)];
+      magnitude += m.Magnitude(output, c) * std::abs(x[m.Input(c)]);
+    }
+    if (!m.bias.empty()) {
+      sum += m.bias[static_cast<size_t>(output)];
+      magnitude += std::abs(m.bias[static_cast<size_t>(output)]);
+    }
+    return {sum, 2.02 * static_cast<double>(2 * m.cols + 6) * kUlp * magnitude};
+  }
+
+  static constexpr int64_t kGap = 3;  // floats between the rows of y
+
+  Workspace workspace_;
+  GemmScratch scratch_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(AllKernels()), KernelName);
+
+constexpr WeightType kTypes[] = {WeightType::kF32, WeightType::kBF16, WeightType::kF16,
+                                 WeightType::kInt4};
+constexpr int64_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 48, 49, 101};
+
+struct Shape2 {
+  int64_t outputs, cols, group;
+};
+
+TEST_P(GemmTest, MatchesANaiveProduct) {
+  for (const WeightType type : kTypes) {
+    for (int i = 0; i < 26; ++i) {
+      const int64_t group = 2 * Int(1, 40);
+      const int64_t cols = type == WeightType::kInt4 ? group * Int(1, i % 5 == 0 ? 20 : 4)
+                                                     : Int(2, i % 5 == 0 ? 1300 : 300);
+      const int64_t outputs = Int(1, 150);
+      const int64_t rows = kRowCounts[static_cast<size_t>(i) % std::size(kRowCounts)];
+      TestMatrix m;
+      MakeMatrix(m, type, outputs, cols, group, i % 2 == 1, i % 3 == 0);
+      const int64_t stride = cols + 5;
+      std::vector<float> x = Floats(rows * stride);
+      for (int64_t r = 0; r < rows; ++r) std::fill_n(x.begin() + r * stride + cols, 5, kNan);
+      const Epilogue epilogue = i % 4 == 3 ? Epilogue::kAdd : Epilogue::kStore;
+      std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kNan);
+      if (epilogue == Epilogue::kAdd) {
+        for (int64_t r = 0; r < rows; ++r)
+          std::fill_n(before.begin() + r * (outputs + kGap), outputs, 0.5F);
+      }
+      const std::vector<float> y = Run(epilogue, m, nullptr, x, stride, rows, nullptr, before);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t o = 0; o < outputs + kGap; ++o) {
+          const float got = y[static_cast<size_t>(r * (outputs + kGap) + o)];
+          if (o >= outputs) {
+            ASSERT_TRUE(std::isnan(got)) << "written past output " << outputs;
+            continue;
+          }
+          const Expected expected = Naive(m, x.data() + r * stride, o);
+          const double added = epilogue == Epilogue::kAdd ? 0.5 : 0;
+          ASSERT_NEAR(got, expected.value + added, expected.bound + kUlp * (added + std::abs(got)))
+              << "type " << static_cast<int>(type) << " [" << outputs << ", " << cols << "] group "
+              << group << " row " << r << " of " << rows << " output " << o;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, MultipliesTheGateIntoUp) {
+  for (const WeightType type : kTypes) {
+    for (int i = 0; i < 8; ++i) {
+      const int64_t group = 32;
+      const int64_t cols = group * Int(1, 6);
+      const int64_t outputs = Int(1, 100);
+      const int64_t rows = kRowCounts[static_cast<size_t>(i)];
+      TestMatrix gate;
+      TestMatrix up;
+      // With an order each, which two matrices do not share, and without.
+      MakeMatrix(gate, type, outputs, cols, group, i % 2 == 1, i % 3 == 0);
+      MakeMatrix(up, i == 5 ? WeightType::kF32 : type, outputs, cols, group, i % 2 == 1,
+                 i % 3 == 0);
+      const std::vector<float> x = Floats(rows * cols);
+      const std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kNan);
+      const std::vector<float> y =
+          Run(Epilogue::kSwiGlu, gate, &up, x, cols, rows, nullptr, before);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t o = 0; o < outputs; ++o) {
+          const Expected g = Naive(gate, x.data() + r * cols, o);
+          const Expected u = Naive(up, x.data() + r * cols, o);
+          const double silu = g.value / (1 + std::exp(-g.value));
+          // |silu'| < 1.1; the exponential, the sum, the quotient and the product err by less than
+          // 8 roundings.
+          const double bound = 1.1 * g.bound * (std::abs(u.value) + u.bound) +
+                               (std::abs(silu) + g.bound) * u.bound +
+                               8 * kUlp * std::abs(silu * u.value);
+          ASSERT_NEAR(y[static_cast<size_t>(r * (outputs + kGap) + o)], silu * u.value, bound)
+              << "type " << static_cast<int>(type) << " row " << r << " output " << o;
+        }
+      }
+    }
+  }
+}
+
+// The promise that everything rests on: a row gives the same bits alone and among others, wherever
+// it stands.
+TEST_P(GemmTest, ARowDoesNotDependOnTheOthers) {
+  for (const WeightType type : kTypes) {
+    for (const Shape2 shape : {Shape2{79, 192, 64}, Shape2{33, 640, 128}, Shape2{130, 1216, 32}}) {
+      TestMatrix m;
+      MakeMatrix(m, type, shape.outputs, shape.cols, shape.group, true, true);
+      const int64_t stride = shape.cols;
+      const int64_t all = 101;
+      const std::vector<float> x = Floats(all * stride);
+      const auto width = static_cast<size_t>(shape.outputs + kGap);
+      const std::vector<float> alone_before(width, kNan);
+      std::vector<float> alone;
+      for (int32_t r = 0; r < all; ++r) {
+        const std::vector<float> row =
+            Run(Epilogue::kStore, m, nullptr, x, stride, 1, &r, alone_before);
+        alone.insert(alone.end(), row.begin(), row.end());
+      }
+      for (const int64_t rows : kRowCounts) {
+        std::vector<int32_t> pick(static_cast<size_t>(rows));
+        for (int32_t& row : pick) row = static_cast<int32_t>(Int(0, all - 1));
+        const std::vector<float> y =
+            Run(Epilogue::kStore, m, nullptr, x, stride, rows, pick.data(),
+                std::vector<float>(static_cast<size_t>(rows) * width, kNan));
+        for (size_t r = 0; r < pick.size(); ++r) {
+          ASSERT_EQ(
+              std::memcmp(y.data() + r * width, alone.data() + static_cast<size_t>(pick[r]) * width,
+                          static_cast<size_t>(shape.outputs) * sizeof(float)),
+              0)
+              << "type " << static_cast<int>(type) << ", " << rows << " rows";
+        }
+      }
+    }
+  }
+}
+
+// A product over some of the panels is that part of the whole.
+TEST_P(GemmTest, APanelDoesNotDependOnTheOthers) {
+  for (const WeightType type : kTypes) {
+    TestMatrix m;
+    MakeMatrix(m, type, 150, 128, 64, false, true);
+    const int64_t rows = 7;
+    const std::vector<float> x = Floats(rows * 128);
+    const std::vector<float> blank(static_cast<size_t>(rows * (150 + kGap)), kNan);
+    const std::vector<float> whole =
+        Run(Epilogue::kStore, m, nullptr, x, 128, rows, nullptr, blank);
+    for (int64_t step = 1; step <= 5; ++step) {
+      std::vector<float> y = blank;
+      GemmTask task;
+      task.matrix = &m.packed.ref();
+      task.rows = rows;
+      task.x = x.data();
+      task.x_stride = 128;
+      task.y = y.data();
+      task.y_stride = 150 + kGap;
+      task.scratch = &Scratch(128);
+      for (task.panel_begin = 0; task.panel_begin < m.packed.panels(); task.panel_begin += step) {
+        task.panel_end = std::min(task.panel_begin + step, m.packed.panels());
+        kernels_.gemm(task);
+      }
+      ASSERT_EQ(std::memcmp(y.data(), whole.data(), y.size() * sizeof(float)), 0);
+    }
+  }
+}
+
+TEST_P(KernelsTest, ExpIsAccurate) {
+  std::vector<float> x;
+  for (int i = 0; i < 400001; ++i) x.push_back(-87.3F + static_cast<float>(i) * (175.6F / 400000));
+  std::vector<float> y(x.size());
+  kernels_.exp(x.data(), static_cast<int64_t>(x.size()), y.data());
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(std::min(x[i], 88.3F)));
+    worst = std::max(worst, std::abs(y[i] - exact) / exact);
+  }
+  // Rounding of r (<= 0.35 u, and n * 2.1e-4 to half an ulp of 0.03), of the polynomial's last
+  // steps (two roundings, as |r| <= 0.35) and its remainder: below 4 u.
+  EXPECT_LT(worst, 4 * kUlp);
+}
+
+TEST_P(KernelsTest, ExpAtTheEdges) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float x[] = {0, -0.0F, -87.31F, -1000, -infinity, kNan, 89, infinity, 1e-30F};
+  float y[std::size(x)];
+  kernels_.exp(x, std::size(x), y);
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(y[1], 1);
+  EXPECT_EQ(y[2], 0);
+  EXPECT_EQ(y[3], 0);
+  EXPECT_EQ(y[4], 0);
+  EXPECT_TRUE(std::isnan(y[5]));
+  EXPECT_TRUE(std::isfinite(y[6]) && y[6] > 2e38F);
+  EXPECT_TRUE(std::isfinite(y[7]) && y[7] > 2e38F);
+  EXPECT_EQ(y[8], 1);
+}
+
+TEST_P(KernelsTest, ExpDoesNotDependOnTheLane) {
+  const std::vector<float> x = Floats(67);
+  std::vector<float> together(x.size());
+  kernels_.exp(x.data(), 67, together.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    float alone;
+    kernels_.exp(&x[i], 1, &alone);
+    ASSERT_EQ(alone, together[i]) << "lane " << i;
+  }
+}
+
+TEST_P(KernelsTest, NormsTheRootMeanSquare) {
+  for (const int64_t n : {1, 2, 15, 16, 17, 64, 100, 301, 1024}) {
+    std::vector<float> x = Floats(n);
+    const std::vector<float> weight = Floats(n);
+    x.push_back(kNan);
+    std::vector<float> y(static_cast<size_t>(n) + 1, kNan);
+    kernels_.rms_norm(x.data(), weight.data(), 1e-5F, n, y.data());
+    double squares = 0;
+    for (int64_t i = 0; i < n; ++i)
+      squares += static_cast<double>(x[static_cast<size_t>(i)]) * x[static_cast<size_t>(i)];
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5F);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double expected = x[at] * scale * weight[at];
+      // Half of the sum's n / 8 + 6 roundings (a square root halves relative errors), and six more.
+      EXPECT_NEAR(y[at], expected, (static_cast<double>(n) / 16 + 12) * kUlp * std::abs(expected))
+          << n;
+    }
+    EXPECT_TRUE(std::isnan(y.back()));
+    kernels_.rms_norm(x.data(), weight.data(), 1e-5F, n, x.data());
+    EXPECT_TRUE(std::equal(x.begin(), x.end() - 1, y.begin())) << "in place";
+  }
+}
+
+TEST_P(KernelsTest, CombinesExperts) {
+  for (const int64_t n : {1, 16, 37, 128}) {
+    const std::vector<float> parts = Floats(5 * n);
+    const std::vector<float> shared = Floats(n);
+    const std::vector<float> weights = Floats(3);
+    const std::vector<int32_t> rows = {4, 0, 2};
+    for (const bool with_shared : {false, true}) {
+      std::vector<float> x = Floats(n);
+      const std::vector<float> before = x;
+      kernels_.combine(parts.data(), n, rows.data(), weights.data(), 3,
+                       with_shared ? shared.data() : nullptr, n, x.data());
+      for (int64_t i = 0; i < n; ++i) {
+        const auto at = static_cast<size_t>(i);
+        double expected = before[at] + (with_shared ? shared[at] : 0.0F);
+        for (size_t j = 0; j < 3; ++j) {
+          expected += static_cast<double>(weights[j]) * parts[static_cast<size_t>(rows[j] * n + i)];
+        }
+        EXPECT_NEAR(x[at], expected, 8 * 5 * kUlp);  // 8 roundings of values below 5
+      }
+    }
+  }
+}
+
+// Attention over a pool in which everything that a row may not see is NaN.
+class AttentionTest : public KernelsTest {
+ protected:
+  struct Case {
+    int64_t group, head_dim, position, rows;
+  };
+
+  void SetUpCase(const Case& c) {
+    case_ = c;
+    padded_ = RoundUp(c.head_dim, kLanes);
+    state_floats_ = padded_ + kStateExtra;
+    const int64_t length = c.position + c.rows;
+    const int64_t used = (length + kLanes - 1) / kLanes;
+    const int64_t num_blocks = used + 3;
+    block_stride_ = (c.head_dim + padded_) * kLanes + 16;  // as if another head followed
+    pool_.assign(static_cast<size_t>(num_blocks * block_stride_), kNan);
+    blocks_.resize(static_cast<size_t>(num_blocks));
+    for (int64_t b = 0; b < num_blocks; ++b)
+      blocks_[static_cast<size_t>(b)] = static_cast<int32_t>(b);
+    std::shuffle(blocks_.begin(), blocks_.end(), random_);
+    keys_ = Floats(length * c.head_dim);
+    values_ = Floats(length * c.head_dim);
+    WriteUpTo(length);
+    stride_ = c.group * c.head_dim + 7;
+    queries_ = Floats(c.rows * stride_);
+    for (float& q : queries_) q *= 3 / std::sqrt(static_cast<float>(c.head_dim));
+  }
+
+  // The pool holds the positions below `length`; NaN elsewhere.
+  void WriteUpTo(int64_t length) {
+    std::fill(pool_.begin(), pool_.end(), kNan);
+    for (int64_t p = 0; p < length; ++p) {
+      float* k = pool_.data() + blocks_[static_cast<size_t>(p / kLanes)] * block_stride_;
+      float* v = k + case_.head_dim * kLanes;
+      for (int64_t d = 0; d < case_.head_dim; ++d) {
+        k[d * kLanes + p % kLanes] = keys_[static_cast<size_t>(p * case_.head_dim + d)];
+        v[d / kLanes * kLanes * kLanes + p % kLanes * kLanes + d % kLanes] =
+            values_[static_cast<size_t>(p * case_.head_dim + d)];
+      }
+    }
+  }
+
+  // Rows [first, first + rows) of the case in one task, or, when `split`, span by span and merged.
+  std::vector<float> Run(int64_t first, int64_t rows, bool split = false) {
+    const int64_t queries = rows * case_.group;
+    const int64_t spans = (case_.position + first + rows - 1) / kSpanTokens + 1;
+    std::vector<float> out(static_cast<size_t>(rows * stride_), kNan);
+    std::vector<float> states(static_cast<size_t>(spans * queries * state_floats_), kNan);
+    std::vector<float> span_state(static_cast<size_t>(queries * state_floats_), kNan);
+    std::vector<float> scores(static_cast<size_t>(queries * kChunkTokens), kNan);
+    AttentionTask task;
+    task.rows = rows;
+    task.position = case_.position + first;
+    task.group = case_.group;
+    task.head_dim = case_.head_dim;
+    task.span_end = 1000;
+    task.q = queries_.data() + first * stride_;
+    task.q_stride = stride_;
+    task.kv = pool_.data();
+    task.block_stride = block_stride_;
+    task.blocks = blocks_.data();
+    task.out = out.data();
+    task.out_stride = stride_;
+    task.state = states.data();
+    task.span_state = span_state.data();
+    task.scores = scores.data();
+    if (!split) {
+      kernels_.attention(task);
+      return out;
+    }
+    task.out = nullptr;
+    for (int64_t span = spans - 1; span >= 0; --span) {  // in any order
+      task.span_begin = span;
+      task.span_end = span + 1;
+      task.state = states.data() + span * queries * state_floats_;
+      kernels_.attention(task);
+    }
+    kernels_.attention_merge(states.data(), spans, case_.group, case_.head_dim, out.data());
+    return out;
+  }
+
+  void ExpectNaive(const std::vector<float>& out, int64_t row) {
+    const int64_t dim = case_.head_dim;
+    const int64_t length = case_.position + row + 1;
+    for (int64_t head = 0; head < case_.group; ++head) {
+      const float* q = queries_.data() + row * stride_ + head * dim;
+      std::vector<double> weights;
+      double sum = 0;
+      double magnitude = 0;
+      for (int64_t p = 0; p < length; ++p) {
+        double score = 0;
+        double terms = 0;
+        for (int64_t d = 0; d < dim; ++d) {
+          const double term = static_cast<double>(q[d]) * keys_[static_cast<size_t>(p * dim + d)];
+          score += term;
+          terms += std::abs(term);
+        }
+        magnitude = std::max(magnitude, terms);
+        weights.push_back(std::exp(score));
+        sum += weights.back();
+      }
+      // An error e of a score is a relative error e of its weight, in numerator and denominator: 2
+      // (2 dim u) times the score's terms, and as much again for subtracting maxima; weights, their
+      // sums and rescales err by a few roundings each, the sum of V over L positions by L; |V|
+      // <= 1.
+      const double bound =
+          (8 * static_cast<double>(dim) * magnitude + 4 * static_cast<double>(length) + 100) * kUlp;
+      for (int64_t d = 0; d < dim; ++d) {
+        double expected = 0;
+        for (int64_t p = 0; p < length; ++p) {
+          expected +=
+              weights[static_cast<size_t>(p)] / sum * values_[static_cast<size_t>(p * dim + d)];
+        }
+        ASSERT_NEAR(out[static_cast<size_t>(row * stride_ + head * dim + d)], expected, bound)
+            << "group " << case_.group << " dim " << dim << " position " << length - 1 << " head "
+            << head << " d " << d;
+      }
+    }
+    for (int64_t i = case_.group * dim; i < stride_; ++i) {
+      ASSERT_TRUE(std::isnan(out[static_cast<size_t>(row * stride_ + i)]))
+          << "written past the group";
+    }
+  }
+
+  Case case_ = {};
+  int64_t padded_ = 0, state_floats_ = 0, block_stride_ = 0, stride_ = 0;
+  std::vector<float> pool_, keys_, values_, queries_;
+  std::vector<int32_t> blocks_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Isa, AttentionTest, testing::ValuesIn(AllKernels()), KernelName);
+
+TEST_P(AttentionTest, MatchesANaiveOne) {
+  for (const Case& c :
+       {Case{1, 16, 0, 1}, Case{3, 64, 14, 9}, Case{8, 128, 60, 5}, Case{2, 20, 500, 24},
+        Case{1, 6, 1020, 8}, Case{5, 32, 511, 2}, Case{60, 10, 70, 1}, Case{2, 80, 0, 70}}) {
+    SetUpCase(c);
+    const std::vector<float> out = Run(0, c.rows);
+    for (int64_t row = 0; row < c.rows; ++row) ExpectNaive(out, row);
+  }
+}
+
+// Alone, with nothing written after its own position; among the rows of its chunk; and split by
+// spans: the same bits.
+TEST_P(AttentionTest, ARowDoesNotDependOnTheOthers) {
+  for (const Case& c : {Case{3, 64, 40, 50}, Case{1, 18, 505, 24}, Case{4, 32, 1000, 30}}) {
+    SetUpCase(c);
+    const std::vector<float> whole = Run(0, c.rows);
+    const size_t bytes = static_cast<size_t>(c.group * c.head_dim) * sizeof(float);
+    for (int64_t row = 0; row < c.rows; ++row) {
+      WriteUpTo(c.position + row + 1);
+      const float* expected = whole.data() + row * stride_;
+      ASSERT_EQ(std::memcmp(Run(row, 1).data(), expected, bytes), 0) << "row " << row << " alone";
+      ASSERT_EQ(std::memcmp(Run(row, 1, true).data(), expected, bytes), 0)
+          << "row " << row << " split";
+    }
+  }
+}
+
+// A vector of 16 lanes computes the same on any hardware with fused multiply-adds.
+TEST(KernelsAgree, Avx2AndAvx512BitForBit) {
+  const std::vector<const Kernels*> kernels = SupportedKernels();
+  if (kernels.size() < 3) GTEST_SKIP() << "this CPU has no AVX-512";
+  const Kernels& a = *kernels[1];
+  const Kernels& b = *kernels[2];
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> x(48 * 256);
+  for (float& value : x) value = uniform(random);
+  const auto same = [](const std::vector<float>& p, const std::vector<float>& q) {
+    return std::memcmp(p.data(), q.data(), p.size() * sizeof(float)) == 0;
+  };
+  std::vector<float> from_a(x.size());
+  std::vector<float> from_b(x.size());
+  a.exp(x.data(), static_cast<int64_t>(x.size()), from_a.data());
+  b.exp(x.data(), static_cast<int64_t>(x.size()), from_b.data());
+  EXPECT_TRUE(same(from_a, from_b));
+  a.rms_norm(x.data(), x.data() + 300, 1e-6F, 300, from_a.data());
+  b.rms_norm(x.data(), x.data() + 300, 1e-6F, 300, from_b.data());
+  EXPECT_TRUE(same(from_a, from_b));
+
+  Int4Matrix q4{
+      .rows = 100, .cols = 256, .group = 32, .q = {}, .scales = {}, .zeros = {}, .input_order = {}};
+  for (int i = 0; i < 100 * 128; ++i) q4.q.push_back(static_cast<uint8_t>(random() & 255));
+  for (int i = 0; i < 100 * 8; ++i) {
+    q4.scales.push_back(uniform(random));
+    q4.zeros.push_back(static_cast<uint8_t>(random() & 15));
+  }
+  LinearWeights weights;
+  weights.matrix = q4;
+  ThreadPool pool(1);
+  const PackedMatrix packed = PackedMatrix::Pack("test", weights, 100, 256, pool).value();
+  std::vector<float> tile(kRowGroup * kTileWidth);
+  std::vector<float> sums(kRowGroup * 8);
+  GemmScratch scratch;
+  scratch.tile = tile.data();
+  scratch.sums[0] = sums.data();
+  scratch.sums_stride = 8;
+  GemmTask task;
+  task.epilogue = Epilogue::kSwiGlu;
+  task.matrix = task.up = &packed.ref();
+  task.panel_end = packed.panels();
+  task.rows = 11;
+  task.x = x.data();
+  task.x_stride = 256;
+  task.y_stride = 100;
+  task.scratch = &scratch;
+  task.y = from_a.data();
+  a.gemm(task);
+  task.y = from_b.data();
+  b.gemm(task);
+  EXPECT_TRUE(same(from_a, from_b));
+}
+
+}  // namespace
+}  // namespace erne::cpu
