@@ -89,10 +89,13 @@ class Client {
 
   // Everything until `marker` has arrived (included); takes it out of `received`.
   std::string ReceiveUntil(std::string_view marker) {
-    while (received.find(marker) == std::string::npos) {
+    size_t from = 0;
+    size_t found = std::string::npos;
+    while ((found = received.find(marker, from)) == std::string::npos) {
+      from = received.size() < marker.size() ? 0 : received.size() - marker.size() + 1;
       if (!Receive()) return std::exchange(received, "");
     }
-    const size_t end = received.find(marker) + marker.size();
+    const size_t end = found + marker.size();
     std::string text = received.substr(0, end);
     received.erase(0, end);
     return text;
