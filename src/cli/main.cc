@@ -6,7 +6,11 @@
 
 #include "base/strings.h"
 #include "cli/flags.h"
+#include "cli/health.h"
 #include "cli/logits.h"
+#ifdef ERNE_HAVE_SERVER
+#include "cli/serve.h"
+#endif
 
 namespace erne {
 namespace {
@@ -17,8 +21,25 @@ struct Subcommand {
   int (*run)(const std::vector<std::string>& arguments);  // returns the exit code
 };
 
+#ifndef ERNE_HAVE_SERVER
+int RunServe(const std::vector<std::string>&) {
+  std::fputs(
+      "erne serve: this is a core build (ERNE_SERVER=OFF), which has no server; build with "
+      "ERNE_SERVER=ON\n",
+      stderr);
+  return 1;
+}
+#endif
+
 const std::vector<Subcommand>& Subcommands() {
   static const std::vector<Subcommand> table = {
+      {"serve",
+       {"serve a model with an OpenAI-compatible API and a chat page",
+        "以 OpenAI 兼容的 API 和聊天网页提供模型服务"},
+       RunServe},
+      {"health",
+       {"ask a running server whether it is healthy", "询问运行中的服务是否正常"},
+       RunHealth},
       {"logits",
        {"print logits, greedy ids and experts for token ids",
         "打印给定 token id 的 logits、贪心续写与所选专家"},

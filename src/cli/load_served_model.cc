@@ -1,0 +1,236 @@
+#include "cli/load_served_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/make_executor.h"
+#include "cli/memory_plan.h"
+#include "embedded/default_model.h"
+#include "engine/engine.h"
+#include "kv/block_pool.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+namespace erne {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEmbeddedName = "erne-mini";
+constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr uintmax_t kMaxTemplateBytes = 1 << 20;
+
+// A model's files with another chat template.
+class FilesWithTemplate : public FileSet {
+ public:
+  FilesWithTemplate(std::shared_ptr<const FileSet> files, std::string text)
+      : files_(std::move(files)), text_(std::move(text)) {}
+
+  const std::string& path() const override { return files_->path(); }
+  bool Has(std::string_view name) const override {
+    return name == kTemplateFile || files_->Has(name);
+  }
+  Result<std::span<const std::byte>> Map(std::string_view name) const override {
+    if (name == kTemplateFile) return std::as_bytes(std::span(text_));
+    return files_->Map(name);
+  }
+
+ private:
+  const std::shared_ptr<const FileSet> files_;
+  const std::string text_;
+};
+
+Result<std::string> ReadTemplate(const std::string& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  if (error)
+    return NotFound(StrCat("--chat-template: ", path, ": ", error.message()), "--chat-template");
+  if (size > kMaxTemplateBytes) {
+    return InvalidArgument(
+        StrCat("--chat-template: ", path, " is larger than ", FormatBytes(kMaxTemplateBytes)),
+        "--chat-template");
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return NotFound(StrCat("--chat-template: cannot read ", path), "--chat-template");
+  return text.str();
+}
+
+// The format that config.json says the weights have: "awq", "gptq", ..., "none".
+std::string StoredFormat(const FileSet& files) {
+  const Result<std::string_view> text = files.Text("config.json");
+  if (!text.ok()) return "none";
+  const Result<Json> config = Json::Parse(*text);
+  if (!config.ok()) return "none";
+  const Json* quantization = config->Find("quantization_config");
+  const Json* method = quantization == nullptr ? nullptr : quantization->Find("quant_method");
+  return method != nullptr && method->is_string() ? ToLowerAscii(method->AsString()) : "none";
+}
+
+Status CheckFormat(const FileSet& files, const std::string& wanted) {
+  if (wanted.empty()) return {};
+  const std::string stored = StoredFormat(files);
+  if (stored == wanted) return {};
+  return InvalidArgument(
+      StrCat("--quantization ", wanted, ": the weights in ", files.path(), " are ",
+             stored == "none" ? "not quantised" : StrCat("in the format ", stored),
+             "; leave the flag out to take them as they are"),
+      "--quantization");
+}
+
+// Bytes of the weights in memory: float16 is widened to float32 by the CPU executor, the rest stays
+// as stored.
+uint64_t WeightBytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : model.weights.checkpoint->tensors()) {
+    bytes += tensor.bytes() * (tensor.dtype == DType::kF16 ? 2 : 1);
+  }
+  return bytes;
+}
+
+Result<MemoryPlan> MakePlan(const Model& model, const ServeOptions& options) {
+  const ModelSpec& spec = model.spec;
+  if (options.max_model_len > spec.max_positions) {
+    return InvalidArgument(
+        StrCat("--max-model-len ", options.max_model_len, ": the model was made for ",
+               spec.max_positions, " positions (config.json: max_position_embeddings)"),
+        "--max-model-len");
+  }
+  MemoryNeeds needs;
+  needs.weight_bytes = WeightBytes(model);
+  needs.max_model_len = options.max_model_len;
+  needs.max_num_seqs = options.max_num_seqs;
+  needs.max_num_batched_tokens = options.max_num_batched_tokens;
+  needs.utilization = options.memory_utilization;
+  needs.available_bytes = AvailableMemory();
+  return PlanMemory(spec, needs);
+}
+
+void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
+  const int64_t tokens = plan.num_blocks * kKvBlockSize;
+  const uint64_t free = AvailableMemory();
+  ERNE_LOG(kInfo, "memory") << "Memory: weights " << FormatBytes(info.weight_bytes) << ", KV cache "
+                            << FormatBytes(info.kv_bytes) << " (" << tokens
+                            << " tokens; one request up to " << plan.max_context << "), workspace "
+                            << FormatBytes(info.workspace_bytes)
+                            << (free == 0 ? "" : StrCat(", still free ", FormatBytes(free)))
+                            << (plan.context_note.empty() ? "" : "; ") << plan.context_note;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& options) {
+  std::error_code error;
+  const std::string& model = options.model;
+  const bool named = !model.empty();
+  std::shared_ptr<const FileSet> files;
+  if (!named || (model == kEmbeddedName && !fs::exists(model, error))) {
+    files = MakeEmbeddedFileSet(StrCat("embedded:", kEmbeddedName), EmbeddedDefaultModel());
+  } else if (!fs::exists(model, error)) {
+    return NotFound(StrCat("there is no model at ", model, " (tried ",
+                           fs::absolute(model, error).string(),
+                           "): name the folder that holds its config.json"));
+  } else if (!fs::is_directory(model, error)) {
+    return InvalidArgument(
+        StrCat(model, " is a file: name the folder that holds the model's config.json"));
+  } else {
+    ERNE_ASSIGN_OR_RETURN(files, OpenFolder(model));
+  }
+  if (options.chat_template.empty()) return files;
+  ERNE_ASSIGN_OR_RETURN(std::string text, ReadTemplate(options.chat_template));
+  return std::shared_ptr<const FileSet>(
+      std::make_shared<FilesWithTemplate>(std::move(files), std::move(text)));
+}
+
+std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& options) {
+  if (options.model.empty() && options.served_names.empty()) return ServedNames(kEmbeddedName, {});
+  std::string path = files.path();
+  const fs::path last = fs::path(path).filename();
+  if (last == "." || last == "..") {  // "erne serve ." is served under the folder's name
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (!error) path = real.string();
+  }
+  return ServedNames(path, options.served_names);
+}
+
+Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileSet> files,
+                                                     const ServeOptions& options,
+                                                     const LoadProgress& progress) {
+  ERNE_RETURN_IF_ERROR(CheckFormat(*files, options.quantization));
+  ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files));
+  const auto model = std::make_shared<const Model>(std::move(loaded));
+  const ModelSpec& spec = model->spec;
+
+  auto served = std::make_shared<ServedModel>();
+  served->names = NamesOf(*files, options);
+  served->root = files->path();
+  served->created = std::chrono::duration_cast<std::chrono::seconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  ERNE_ASSIGN_OR_RETURN(served->tokenizer, LoadTokenizer(*files));
+  ERNE_ASSIGN_OR_RETURN(LoadedTemplate chat, LoadChatTemplate(*files, spec));
+  served->chat_template = std::move(chat.chat_template);
+  served->template_variables = std::move(chat.variables);
+  ERNE_ASSIGN_OR_RETURN(served->defaults, LoadGenerationDefaults(*files, spec));
+  if (options.generation_config == "vllm") {
+    GenerationDefaults plain;
+    plain.eos_tokens = std::move(served->defaults.eos_tokens);
+    served->defaults = std::move(plain);
+  }
+
+  ERNE_ASSIGN_OR_RETURN(const MemoryPlan plan, MakePlan(*model, options));
+  ExecutorLimits limits;
+  limits.max_rows = options.max_num_batched_tokens;
+  limits.max_logit_rows = options.max_num_seqs;
+  limits.max_sequences = options.max_num_seqs;
+  limits.max_context = plan.max_context;
+  limits.num_blocks = plan.num_blocks;
+  ERNE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Executor> executor,
+      MakeExecutor(options.executor, model, limits, static_cast<int>(options.threads), progress));
+  LogMemory(executor->info(), plan);
+
+  EngineOptions engine_options;
+  engine_options.max_num_seqs = options.max_num_seqs;
+  engine_options.max_num_batched_tokens = options.max_num_batched_tokens;
+  engine_options.max_num_queued_reqs = options.max_num_queued_reqs;
+  served->engine = std::make_unique<Engine>(std::move(executor), engine_options);
+  return served;
+}
+
+Status WarmUp(const ServedModel& model) {
+  GenerationRequest request;
+  request.prompt = model.tokenizer->Encode("Hello 你好", false);
+  const auto room = static_cast<size_t>(std::max<int64_t>(1, model.engine->max_context() - 4));
+  if (request.prompt.size() > room) request.prompt.resize(room);
+  if (request.prompt.empty()) request.prompt = {0};
+  request.sampling.temperature = 0;
+  request.max_tokens = std::min<int64_t>(
+      3, model.engine->max_context() - static_cast<int64_t>(request.prompt.size()));
+  const auto stream = std::make_shared<TokenStream>([] {});
+  ERNE_RETURN_IF_ERROR(model.engine->Submit(std::move(request), stream));
+  std::vector<TokenEvent> events;
+  while (events.empty() || !events.back().finish) stream->WaitAndTake(events);
+  return events.back().error.WithContext("the first step of the model failed");
+}
+
+std::string Describe(const ServedModel& model) {
+  const ModelSpec& spec = model.engine->spec();
+  const ExecutorInfo info = model.engine->executor_info();
+  const std::string experts =
+      spec.has_moe() ? StrCat(spec.moe.routing.experts, " experts, top ", spec.moe.routing.top_k)
+                     : "dense, 0 experts";
+  return StrCat(spec.architecture, ", ", spec.num_layers(), " layers, ", experts, "; weights ",
+                info.weight_type, ", activations ", info.activation_type, "; on ", info.name);
+}
+
+}  // namespace erne

@@ -1,0 +1,35 @@
+// From the command line of `erne serve` to a model that answers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/served_model.h"
+#include "base/file_set.h"
+#include "base/status.h"
+#include "cli/serve_options.h"
+#include "executor/executor.h"
+
+namespace erne {
+
+// The files of the model that the options name: a folder, or the embedded erne-mini. Errors say
+// what was tried.
+Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& options);
+
+// Names under which `files` are served.
+std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& options);
+
+// Loads everything, takes all memory, and starts the engine. Logs the memory plan. `progress`
+// covers the weights.
+Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileSet> files,
+                                                     const ServeOptions& options,
+                                                     const LoadProgress& progress);
+
+// Answers one short prompt, so that the first request finds everything touched and awake.
+Status WarmUp(const ServedModel& model);
+
+// One line about the model: "ernie4_5_moe, 8 layers, 8 experts (top 2), awq int4 ...".
+std::string Describe(const ServedModel& model);
+
+}  // namespace erne

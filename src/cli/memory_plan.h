@@ -1,0 +1,39 @@
+// How much memory a model gets before it serves: the size of its KV pool and, from it, the context
+// that it can offer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "model/model_spec.h"
+
+namespace erne {
+
+// Bytes that this process can still take: MemAvailable of /proc/meminfo, and what its control group
+// has left where that is less. 0 when neither can be read.
+uint64_t AvailableMemory();
+
+struct MemoryNeeds {
+  uint64_t weight_bytes = 0;  // in the form that the executor computes with
+  int64_t max_model_len = 0;  // asked for; 0: what the model was made for, as far as it fits
+  int64_t max_num_seqs = 1;
+  int64_t max_num_batched_tokens = 1;
+  double utilization = 0.9;      // share of the available memory that may be taken
+  uint64_t available_bytes = 0;  // 0: unknown, nothing is refused
+};
+
+struct MemoryPlan {
+  int64_t max_context = 0;  // tokens of one request
+  int64_t num_blocks = 0;   // of the KV pool
+  uint64_t block_bytes = 0;
+  std::string context_note;  // why max_context is smaller than it could be; empty when it is not
+};
+
+// KV pool for `kFullContexts` requests of full length at once, or for one where contexts are long
+// (the pool is paged: many short requests share what one long one needs), or for what fits. Where
+// not even one full context fits, max_context shrinks and the note says so. ResourceExhausted, with
+// the numbers, when not even a short request would fit.
+Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs);
+
+}  // namespace erne

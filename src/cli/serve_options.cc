@@ -1,0 +1,299 @@
+#include "cli/serve_options.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "cli/make_executor.h"
+
+namespace erne {
+namespace {
+
+// vLLM's flags that change nothing about the answers here.
+struct TolerantFlag {
+  const char* name;
+  bool is_switch;
+  const char* why;
+};
+constexpr TolerantFlag kTolerated[] = {
+    {"trust-remote-code", true, "erne never runs code that comes with a model"},
+    {"enforce-eager", true, "there are no graphs to turn off"},
+    {"enable-chunked-prefill", true, "prompts are always computed in pieces"},
+    {"async-scheduling", true, "the scheduler decides by itself"},
+    {"enable-expert-parallel", true, "all experts are on one device"},
+    {"disable-custom-all-reduce", true, "one device needs none"},
+    {"disable-log-requests", true, "requests are not logged"},
+    {"enable-log-requests", true, "requests are not logged"},
+    {"disable-log-stats", true, "there is no line of statistics"},
+    {"enable-log-outputs", true, "answers are not logged"},
+    {"max-log-len", false, "requests are not logged"},
+    {"log-error-stack", true, "errors name what and where"},
+    {"disable-uvicorn-access-log", true, "there is no access log"},
+    {"disable-access-log-for-endpoints", false, "there is no access log"},
+    {"uvicorn-log-level", false, "--log-level sets the level"},
+    {"disable-fastapi-docs", true, "there are no such pages"},
+    {"enable-offline-docs", true, "there are no such pages"},
+    {"disable-frontend-multiprocessing", true, "erne is one process"},
+    {"enable-request-id-headers", true, "every answer carries X-Request-Id"},
+    {"enable-server-load-tracking", true, "/health shows the load"},
+    {"enable-per-request-metrics", true, "there are no such metrics"},
+    {"enable-prompt-tokens-details", true, "no tokens are cached"},
+    {"enable-sleep-mode", true, "the model stays loaded"},
+    {"enable-auto-tool-choice", true, "requests with tools are refused"},
+    {"tool-call-parser", false, "requests with tools are refused"},
+    {"guided-decoding-backend", false, "requests that ask for a grammar are refused"},
+    {"sse-keep-alive-interval", false, "each token is sent at once"},
+    {"fingerprint-mode", false, "answers carry no fingerprint"},
+    {"swap-space", false, "nothing is swapped"},
+    {"cpu-offload-gb", false, "weights are where they are computed"},
+    {"block-size", false, "blocks of the KV cache hold 16 tokens"},
+    {"max-seq-len-to-capture", false, "there are no graphs"},
+    {"compilation-config", false, "nothing is compiled at start"},
+    {"cuda-graph-sizes", false, "there are no graphs"},
+    {"num-scheduler-steps", false, "every step is scheduled"},
+    {"max-num-queued-tokens", false, "--max-num-queued-reqs bounds the queue"},
+    {"max-parallel-loading-workers", false, "weights are mapped, not copied"},
+    {"download-dir", false, "nothing is downloaded"},
+    {"revision", false, "the folder is taken as it is"},
+    {"tokenizer-revision", false, "the folder is taken as it is"},
+    {"distributed-executor-backend", false, "there is one device"},
+    {"speculative-config", false, "speculation only changes the speed, and is not used"},
+    {"max-logprobs", false, "requests for logprobs are refused"},
+    {"seed", false, "requests without a seed of their own draw one; send `seed` in the request"},
+};
+
+// vLLM's flags whose absence would change answers or open what should be closed. The values in
+// braces ask for what erne does anyway.
+struct RefusedFlag {
+  const char* name;
+  bool is_switch;
+  const char* why;
+  std::vector<std::string> harmless = {};
+};
+const std::vector<RefusedFlag>& RefusedFlags() {
+  static const std::vector<RefusedFlag> flags = {
+      {"pipeline-parallel-size", false, "this version computes on one device", {"1"}},
+      {"data-parallel-size", false, "this version computes on one device", {"1"}},
+      {"load-format", false, "only safetensors are read", {"auto", "safetensors"}},
+      {"tokenizer", false, "the tokenizer is read from the model's folder"},
+      {"tokenizer-mode", false, "there is one tokenizer", {"auto", "slow"}},
+      {"kv-cache-dtype", false, "keys and values are kept in float32", {"auto", "float32"}},
+      {"scheduling-policy", false, "requests are served in the order of arrival", {"fcfs"}},
+      {"task", false, "erne generates text", {"auto", "generate"}},
+      {"runner", false, "erne generates text", {"auto", "generate"}},
+      {"enable-lora", true, "LoRA adapters are not supported"},
+      {"lora-modules", false, "LoRA adapters are not supported"},
+      {"rope-scaling", false, "rope is taken from config.json"},
+      {"rope-theta", false, "rope is taken from config.json"},
+      {"hf-overrides", false, "the model is taken as config.json describes it"},
+      {"override-generation-config", false, "change generation_config.json, or the requests"},
+      {"logits-processors", false, "erne runs no foreign code"},
+      {"reasoning-parser", false, "reasoning is not split from the answer in this version"},
+      {"enable-force-include-usage", true, "ask for usage with stream_options.include_usage"},
+      {"return-tokens-as-token-ids", true, "answers hold text"},
+      {"trust-request-chat-template", true, "requests cannot bring a template"},
+      {"default-chat-template-kwargs", false, "send chat_template_kwargs in the request"},
+      {"chat-template-content-format", false, "templates get text", {"auto", "string"}},
+      {"response-role", false, "answers carry the role assistant", {"assistant"}},
+      {"uds", false, "erne listens on TCP"},
+      {"root-path", false, "routes have no prefix", {"/"}},
+      {"middleware", false, "erne runs no foreign code"},
+      {"ssl-keyfile", false, "TLS is not in this version; put a proxy in front"},
+      {"ssl-certfile", false, "TLS is not in this version; put a proxy in front"},
+      {"ssl-ca-certs", false, "TLS is not in this version; put a proxy in front"},
+      {"ssl-cert-reqs", false, "TLS is not in this version; put a proxy in front", {"0"}},
+      {"enable-ssl-refresh", true, "TLS is not in this version; put a proxy in front"},
+      {"allowed-origins", false, "every origin may call the API", {"[\"*\"]", "*"}},
+      {"allowed-methods", false, "every method may be called", {"[\"*\"]", "*"}},
+      {"allowed-headers", false, "every header may be sent", {"[\"*\"]", "*"}},
+      {"allow-credentials", true, "cookies are not used"},
+  };
+  return flags;
+}
+
+// What flags write before it is checked.
+struct Raw {
+  std::vector<std::string> positional;
+  std::string model;
+  int64_t tensor_parallel_size = 1;
+  bool prefix_caching = false;
+  std::string log_format = "text";
+  std::string log_level = "info";
+};
+
+void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
+  flags.Add(
+      "model", &raw.model, "DIR",
+      {"Folder of the model: config.json, safetensors, tokenizer; none: the embedded erne-mini",
+       "模型目录（config.json、safetensors、分词器）；不给则用内置的 erne-mini"});
+  flags.Add(
+      "served-model-name", &options.served_names, "NAME...",
+      {"Names under which requests ask for the model; the first is shown in answers (default: the "
+       "folder's name)",
+       "请求中可用的模型名，第一个出现在回答中（默认为目录名）"});
+  flags.Add(
+      "chat-template", &options.chat_template, "FILE",
+      {"Jinja template in place of the model's own", "用此 Jinja 模板代替模型自带的对话模板"});
+  flags
+      .Add("generation-config", &options.generation_config, "auto|vllm",
+           {"auto: sampling defaults from the model's generation_config.json; vllm: OpenAI's "
+            "defaults",
+            "auto：采样默认值取自模型的 generation_config.json；vllm：用 OpenAI 的默认值"})
+      .Choices({"auto", "vllm"});
+  flags
+      .Add("quantization", &options.quantization, "FORMAT",
+           {"Format that the checkpoint must have; the fastest kernel for it is always used",
+            "要求检查点具有的量化格式；总是使用该格式最快的算子"})
+      .Alias("-q")
+      .Choices({"awq", "gptq", "none"});
+  flags
+      .Add("dtype", &options.dtype, "TYPE",
+           {"Type of the arithmetic on a GPU; on the CPU it is float32",
+            "GPU 上的计算类型；CPU 上总是 float32"})
+      .Choices({"auto", "half", "float16", "bfloat16", "float", "float32"});
+  flags
+      .Add("max-model-len", &options.max_model_len, "N",
+           {"Longest prompt and answer together, in tokens", "提示与回答合计的最大 token 数"})
+      .Range(1, 1 << 30)
+      .Word("auto", 0)
+      .DefaultText("auto");
+}
+
+void AddServerFlags(FlagTable& flags, ServeOptions& options) {
+  flags.Add("host", &options.host, "HOST",
+            {"Address to listen on; 0.0.0.0 for all", "监听地址；0.0.0.0 表示所有地址"});
+  flags
+      .Add("port", &options.port, "PORT",
+           {"Port of the API, and of the page at /", "API 端口（/ 为网页）"})
+      .Range(0, 65535);
+  flags
+      .Add("ui-port", &options.ui_port, "PORT",
+           {"Second port with the same page and API; 0 for none",
+            "网页的第二个端口（内容相同）；0 表示不用"})
+      .Range(0, 65535);
+  flags.Add("api-key", &options.api_keys, "KEY...",
+            {"Keys of which requests must send one, but for /health and the page",
+             "请求必须携带的密钥之一（/health 与网页除外）"});
+  flags
+      .Add("shutdown-timeout", &options.shutdown_timeout_s, "SECONDS",
+           {"How long running answers may take to finish after SIGTERM or Ctrl-C",
+            "收到 SIGTERM 或 Ctrl-C 后等待进行中回答完成的秒数"})
+      .Range(0, 86400);
+}
+
+void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
+  flags
+      .Add("max-num-seqs", &options.max_num_seqs, "N",
+           {"Requests that are computed at the same time", "同时计算的请求数"})
+      .Range(1, 4096);
+  flags
+      .Add("max-num-batched-tokens", &options.max_num_batched_tokens, "N",
+           {"Tokens in one step", "每步计算的 token 数"})
+      .Range(1, 1 << 20);
+  flags
+      .Add("max-num-queued-reqs", &options.max_num_queued_reqs, "N",
+           {"Requests that may wait; more are answered with 429", "可排队的请求数，超出则返回 429"})
+      .Range(0, 1 << 20);
+  flags
+      .Add("gpu-memory-utilization", &options.memory_utilization, "X",
+           {"Largest share of the free memory to take (of main memory on the CPU); no more than "
+            "needed is taken",
+            "最多占用空闲内存的比例（CPU 上为主存）；不会多占"})
+      .Range(0.01, 1);
+  flags.Add(
+      "enable-prefix-caching", &raw.prefix_caching,
+      {"Accepted; this version computes every prompt in full", "可接受；此版本总是完整计算提示"});
+  flags
+      .Add("tensor-parallel-size", &raw.tensor_parallel_size, "N",
+           {"Devices to spread a layer over; this version knows 1",
+            "张量并行的设备数；此版本只支持 1"})
+      .Alias("-tp")
+      .Range(1, 1024);
+  flags.Add("device", &options.device, "NAME", {"Where to compute", "计算设备"})
+      .Choices({"auto", "cpu", "cuda"});
+  flags
+      .Add("executor", &options.executor, "NAME",
+           {"What computes, for debugging: reference is slow and obvious",
+            "计算后端（调试用）：reference 慢而直白"})
+      .Choices(ExecutorNames());
+  flags
+      .Add("threads", &options.threads, "N",
+           {"Threads of the CPU executor; 0: every CPU that erne may use",
+            "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
+      .Range(0, 4096);
+}
+
+void AddLogFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
+  flags.Add("log-file", &options.log.file, "FILE",
+            {"Log into this file; folders are made", "日志写入此文件，自动创建目录"});
+  flags.Add("log-format", &raw.log_format, "FORMAT", {"Form of the log", "日志格式"})
+      .Choices({"text", "json"});
+  flags.Add("log-level", &raw.log_level, "LEVEL", {"Least level that is logged", "记录的最低级别"})
+      .Choices({"debug", "info", "warning", "error"});
+}
+
+LogLevel LevelOf(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  return LogLevel::kInfo;
+}
+
+Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
+  if (flags.Given("model") && !raw.positional.empty() && raw.model != raw.positional.front()) {
+    return InvalidArgument(
+        StrCat("two models are named, ", raw.positional.front(), " and --model ", raw.model),
+        "--model");
+  }
+  options.model = raw.positional.empty() ? raw.model : raw.positional.front();
+  if (raw.tensor_parallel_size != 1) {
+    return Unimplemented(StrCat("--tensor-parallel-size ", raw.tensor_parallel_size,
+                                ": this version computes on one device; use 1"),
+                         "--tensor-parallel-size");
+  }
+  if (options.executor.empty()) options.executor = options.device == "cuda" ? "cuda" : "cpu";
+  if (options.executor == "cuda") {
+    return Unimplemented("this version has no CUDA executor; --device cpu runs everywhere",
+                         "--device");
+  }
+  options.log.format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  options.log.min_level = LevelOf(raw.log_level);
+  if (raw.prefix_caching) {
+    options.warnings.push_back(
+        "--enable-prefix-caching is accepted and has no effect: this version computes every prompt "
+        "in full (the "
+        "answers are the same)");
+  }
+  options.warnings.insert(options.warnings.end(), flags.warnings().begin(), flags.warnings().end());
+  return {};
+}
+
+}  // namespace
+
+Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& arguments,
+                                         Language language) {
+  ServeCommandLine line;
+  Raw raw;
+  FlagTable flags(
+      "erne serve [MODEL] [flags]",
+      {"Serves a model with an OpenAI-compatible API and a chat page. Without MODEL it serves the "
+       "embedded erne-mini.",
+       "以 OpenAI 兼容的 API 和聊天网页提供模型服务。不给 MODEL 时使用内置的 erne-mini。"});
+  flags.Positional(&raw.positional, 1);
+  AddModelFlags(flags, line.options, raw);
+  AddServerFlags(flags, line.options);
+  AddEngineFlags(flags, line.options, raw);
+  AddLogFlags(flags, line.options, raw);
+  for (const TolerantFlag& flag : kTolerated) flags.Tolerate(flag.name, flag.is_switch, flag.why);
+  for (const RefusedFlag& flag : RefusedFlags()) {
+    flags.Refuse(flag.name, flag.is_switch, flag.why, flag.harmless);
+  }
+  ERNE_RETURN_IF_ERROR(flags.Parse(arguments));
+  if (flags.help_requested()) {
+    line.help = flags.Help(language);
+    return line;
+  }
+  ERNE_RETURN_IF_ERROR(Check(flags, raw, line.options));
+  return line;
+}
+
+}  // namespace erne

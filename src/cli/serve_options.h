@@ -1,0 +1,51 @@
+// The command line of `erne serve`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "cli/flags.h"
+
+namespace erne {
+
+struct ServeOptions {
+  std::string model;  // empty: the embedded erne-mini
+  std::vector<std::string> served_names;
+  std::string chat_template;  // file; empty: the model's own
+
+  std::string host = "127.0.0.1";
+  int64_t port = 8000;
+  int64_t ui_port = 8001;  // 0: none
+  std::vector<std::string> api_keys;
+
+  std::string device = "auto";
+  std::string executor;  // empty: by device
+  int64_t threads = 0;   // 0: every usable CPU
+  std::string dtype = "auto";
+  std::string quantization;   // "awq", "gptq", "none"; empty: whatever the checkpoint holds
+  int64_t max_model_len = 0;  // 0: as the model and the memory allow
+  int64_t max_num_seqs = 64;
+  int64_t max_num_batched_tokens = 512;
+  int64_t max_num_queued_reqs = 1024;
+  double memory_utilization = 0.9;
+  std::string generation_config = "auto";
+
+  int64_t shutdown_timeout_s = 30;
+  LogOptions log;
+
+  std::vector<std::string> warnings;  // about flags that have no effect
+};
+
+struct ServeCommandLine {
+  ServeOptions options;
+  std::string help;  // not empty: print it and end
+};
+
+// An error names the flag and its value.
+Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& arguments,
+                                         Language language);
+
+}  // namespace erne

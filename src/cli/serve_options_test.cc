@@ -1,0 +1,81 @@
+#include "cli/serve_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace erne {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ServeOptions Parse(const std::vector<std::string>& arguments) {
+  const auto line = ParseServeFlags(arguments, Language::kEnglish);
+  EXPECT_TRUE(line.ok()) << line.status().message();
+  return line.ok() ? line->options : ServeOptions();
+}
+
+std::string Error(const std::vector<std::string>& arguments) {
+  const auto line = ParseServeFlags(arguments, Language::kEnglish);
+  EXPECT_FALSE(line.ok());
+  return line.ok() ? "" : line.status().message();
+}
+
+TEST(ServeOptionsTest, NothingNamedServesTheEmbeddedModelLocally) {
+  const ServeOptions options = Parse({});
+  EXPECT_EQ(options.model, "");
+  EXPECT_EQ(options.host, "127.0.0.1");
+  EXPECT_EQ(options.port, 8000);
+  EXPECT_EQ(options.ui_port, 8001);
+  EXPECT_EQ(options.executor, "cpu");
+  EXPECT_THAT(options.warnings, IsEmpty());
+}
+
+TEST(ServeOptionsTest, TheTutorialsCommandLine) {
+  const ServeOptions options =
+      Parse({"--model", "DIR", "--host", "0.0.0.0", "--port", "8000", "--tensor-parallel-size", "1",
+             "--dtype", "half", "--quantization", "awq", "--enable-prefix-caching",
+             "--max-model-len", "2048", "--gpu-memory-utilization", "0.9"});
+  EXPECT_EQ(options.model, "DIR");
+  EXPECT_EQ(options.host, "0.0.0.0");
+  EXPECT_EQ(options.dtype, "half");
+  EXPECT_EQ(options.quantization, "awq");
+  EXPECT_EQ(options.max_model_len, 2048);
+  EXPECT_EQ(options.memory_utilization, 0.9);
+  EXPECT_THAT(options.warnings, ElementsAre(HasSubstr("--enable-prefix-caching")));
+}
+
+TEST(ServeOptionsTest, TheModelByPositionOrFlag) {
+  EXPECT_EQ(Parse({"DIR"}).model, "DIR");
+  EXPECT_EQ(Parse({"DIR", "--model", "DIR"}).model, "DIR");
+  EXPECT_THAT(Error({"A", "--model", "B"}), HasSubstr("two models"));
+}
+
+TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {
+  EXPECT_THAT(Error({"--tensor-parallel-size", "2"}), HasSubstr("one device"));
+  EXPECT_THAT(Error({"-tp=4"}), HasSubstr("one device"));
+  EXPECT_THAT(Error({"--device", "cuda"}), HasSubstr("CUDA"));
+  EXPECT_THAT(Error({"--quantization", "fp8"}), HasSubstr("awq, gptq, none"));
+  EXPECT_THAT(Error({"--ssl-keyfile", "key.pem"}), HasSubstr("TLS"));
+  EXPECT_THAT(Error({"--reasoning-parser", "ernie45"}), HasSubstr("--reasoning-parser ernie45"));
+  EXPECT_THAT(Error({"--gpu-memory-utilization", "90"}), HasSubstr("0.01..1"));
+}
+
+TEST(ServeOptionsTest, HarmlessForeignFlagsWarn) {
+  EXPECT_THAT(
+      Parse({"--trust-remote-code", "--disable-log-requests", "--swap-space", "4"}).warnings,
+      Contains(HasSubstr("never runs code")));
+  EXPECT_THAT(Parse({"--pipeline-parallel-size", "1"}).warnings,
+              ElementsAre(HasSubstr("changes nothing")));
+}
+
+TEST(ServeOptionsTest, HelpIsInTheUsersLanguage) {
+  EXPECT_THAT(ParseServeFlags({"--help"}, Language::kEnglish)->help,
+              HasSubstr("Usage: erne serve"));
+  EXPECT_THAT(ParseServeFlags({"--help"}, Language::kChinese)->help, HasSubstr("用法：erne serve"));
+}
+
+}  // namespace
+}  // namespace erne
