@@ -31,7 +31,7 @@ def make_tutorial_folder(folder):
     folder.mkdir(parents=True)
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
         shutil.copyfile(MINI / name, folder / name)
-    shutil.copyfile(SOURCE / "tests/data/erne-mini-tokenizer.json", folder / "tokenizer.json")
+    shutil.copyfile(SOURCE / "tests/data/tokenizers/erne-mini-json/tokenizer.json", folder / "tokenizer.json")
     (folder / "vocab.txt").write_text("nobody reads this\n", encoding="utf-8")
 
     header, data_begin, raw = read_safetensors(MINI / "model.safetensors")
