@@ -18,8 +18,13 @@ namespace http = boost::beast::http;
 
 // The longest method that anybody uses is 17 letters (UPDATEREDIRECTREF).
 constexpr size_t kMaxMethodBytes = 32;
-// Room for the size line of a chunk with its extensions; a longer one is an attack.
+// Room for the size line of a chunk with its extensions, or the last one's with the trailer; more
+// is an attack.
 constexpr size_t kMaxChunkLineBytes = 16 * 1024;
+// The end of a chunked body is never shorter ("0\r\n\r\n"), so less than this is never enough.
+// Beast 1.81 must not be called with less when it has seen the beginning of the last chunk already
+// (it asserts that).
+constexpr size_t kLeastChunkedRest = 5;
 
 bool IsTokenChar(char c) {  // RFC 9110, 5.6.2
   if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return true;
@@ -74,7 +79,6 @@ struct RequestReader::Parser {
 
 RequestReader::RequestReader(const RequestLimits& limits)
     : limits_(limits), parser_(std::make_unique<Parser>()) {
-  parser_->http.eager(true);  // header and body in one go
   parser_->http.header_limit(static_cast<std::uint32_t>(limits.max_header_bytes));
   parser_->http.body_limit(limits.max_body_bytes);
 }
@@ -106,7 +110,7 @@ bool RequestReader::CheckFirstBytes(std::string_view input) {
   return true;
 }
 
-bool RequestReader::CheckHeader() {
+bool RequestReader::TakeHeader() {
   const auto& message = parser_->http.get();
   http11_ = message.version() >= 11;
   is_head_ = message.method() == http::verb::head;
@@ -137,34 +141,52 @@ bool RequestReader::CheckHeader() {
     }
     wants_continue_ = !parser_->http.is_done();
   }
-  return true;
-}
-
-bool RequestReader::BuildRequest() {
-  auto& message = parser_->http.get();
   keep_alive_ = message.keep_alive();
-  const std::string_view target = OriginForm({message.target().data(), message.target().size()});
-  const std::string_view path = target.substr(0, target.find_first_of("?#"));
-  std::optional<std::string> decoded = PercentDecode(path);
-  if (!decoded) {
-    Fail(400, "the path of the request is not well-formed percent-encoded UTF-8");
-    return false;
-  }
-  request_.method = std::string(message.method_string().data(), message.method_string().size());
-  request_.path = std::move(*decoded);
-  if (const size_t mark = target.find('?'); mark != std::string_view::npos) {
-    request_.query = std::string(target.substr(mark + 1, target.find('#', mark) - mark - 1));
-  }
   for (const auto& field : message) {
     const auto name = field.name_string();
     const auto value = field.value();
     request_.headers.emplace_back(ToLowerAscii(std::string_view(name.data(), name.size())),
                                   std::string(value.data(), value.size()));
   }
-  request_.body = std::move(message.body());
+  request_.method = std::string(message.method_string().data(), message.method_string().size());
+  return TakeTarget({message.target().data(), message.target().size()});
+}
+
+bool RequestReader::TakeTarget(std::string_view raw) {
+  const std::string_view target = OriginForm(raw);
+  std::optional<std::string> decoded = PercentDecode(target.substr(0, target.find_first_of("?#")));
+  if (!decoded) {
+    Fail(400, "the path of the request is not well-formed percent-encoded UTF-8");
+    return false;
+  }
+  request_.path = std::move(*decoded);
+  if (const size_t mark = target.find('?'); mark != std::string_view::npos) {
+    request_.query = std::string(target.substr(mark + 1, target.find('#', mark) - mark - 1));
+  }
   return true;
 }
 
+// Hands `input` to Beast, once: it takes all that it can use.
+RequestReader::State RequestReader::Put(std::string& input) {
+  boost::beast::error_code error;
+  const size_t used =
+      parser_->http.put(boost::asio::const_buffer(input.data(), input.size()), error);
+  input.erase(0, used);
+  if (error == http::error::header_limit) {
+    return Fail(431,
+                StrCat("the request header is larger than ", limits_.max_header_bytes, " bytes"));
+  }
+  if (error == http::error::body_limit || error == http::error::buffer_overflow) {
+    return Fail(413, StrCat("the request body is larger than ", limits_.max_body_bytes, " bytes"));
+  }
+  if (error && error != http::error::need_more) {
+    return Fail(400, StrCat("malformed HTTP request: ", error.message()));
+  }
+  return parser_->http.is_done() ? State::kDone : State::kNeedMore;
+}
+
+// Header and body are read apart, so that the header is judged and copied before a chunked body can
+// add trailer fields to it: those must not pass for header fields (RFC 9110, 6.5.1).
 RequestReader::State RequestReader::Read(std::string& input) try {
   if (!first_bytes_checked_) {
     // Empty lines before a request are skipped (RFC 9112, 2.2).
@@ -172,31 +194,26 @@ RequestReader::State RequestReader::Read(std::string& input) try {
     if (input.empty()) return State::kNeedMore;
     if (!CheckFirstBytes(input)) return State::kFailed;
   }
-  while (true) {
-    boost::beast::error_code error;
-    const size_t used =
-        parser_->http.put(boost::asio::const_buffer(input.data(), input.size()), error);
-    input.erase(0, used);
-    if (error == http::error::need_more) error = {};
-    if (error == http::error::header_limit) {
-      return Fail(431,
-                  StrCat("the request header is larger than ", limits_.max_header_bytes, " bytes"));
-    }
-    if (error == http::error::body_limit || error == http::error::buffer_overflow) {
-      return Fail(413,
-                  StrCat("the request body is larger than ", limits_.max_body_bytes, " bytes"));
-    }
-    if (error) return Fail(400, StrCat("malformed HTTP request: ", error.message()));
-    if (parser_->http.is_header_done() && !header_checked_) {
-      header_checked_ = true;
-      if (!CheckHeader()) return State::kFailed;
-    }
-    if (parser_->http.is_done()) return BuildRequest() ? State::kDone : State::kFailed;
-    if (header_checked_ && input.size() > kMaxChunkLineBytes && used == 0) {
-      return Fail(400, "malformed HTTP request: a chunk's size line is too long");
-    }
-    if (used == 0 || input.empty()) return State::kNeedMore;
+  State state = State::kNeedMore;
+  if (!header_read_) {
+    state = Put(input);
+    if (state == State::kFailed || !parser_->http.is_header_done()) return state;
+    header_read_ = true;
+    if (!TakeHeader()) return State::kFailed;
+    parser_->http.eager(true);  // from here on as much of the body as there is
   }
+  if (state != State::kDone) {
+    if (input.empty()) return State::kNeedMore;
+    if (parser_->http.chunked() && input.size() < kLeastChunkedRest) return State::kNeedMore;
+    state = Put(input);
+    if (state == State::kFailed) return state;
+    if (state == State::kNeedMore) {
+      if (input.size() <= kMaxChunkLineBytes) return state;
+      return Fail(400, "malformed HTTP request: a chunk's size line or the trailer is too long");
+    }
+  }
+  request_.body = std::move(parser_->http.get().body());
+  return State::kDone;
 } catch (const std::exception& error) {  // std::bad_alloc
   return Fail(500, StrCat("the request could not be read: ", error.what()));
 }

@@ -50,13 +50,14 @@ class RequestReader {
 
   State Fail(int status, std::string message);
   bool CheckFirstBytes(std::string_view input);
-  bool CheckHeader();
-  bool BuildRequest();
+  bool TakeHeader();
+  bool TakeTarget(std::string_view raw);
+  State Put(std::string& input);
 
   const RequestLimits limits_;
   std::unique_ptr<Parser> parser_;
   bool first_bytes_checked_ = false;
-  bool header_checked_ = false;
+  bool header_read_ = false;
   bool wants_continue_ = false;
   int error_status_ = 0;
   std::string error_message_;

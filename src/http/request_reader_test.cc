@@ -61,6 +61,33 @@ TEST(RequestReaderTest, AnyCutGivesTheSameRequest) {
   }
 }
 
+TEST(RequestReaderTest, TrailersAreNoHeaders) {
+  const Outcome got(
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "0\r\nAuthorization: Bearer x\r\n\r\n");
+  ASSERT_EQ(got.state, State::kDone);
+  EXPECT_EQ(got.request.Header("authorization"), nullptr);
+  EXPECT_EQ(Outcome("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: h\r\n\r\n")
+                .reader.error_status(),
+            400);
+}
+
+TEST(RequestReaderTest, AnEmptyChunkedBodyInAnyPieces) {
+  const std::string text =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  for (size_t piece = 1; piece <= text.size(); ++piece) {
+    RequestReader reader({});
+    std::string input;
+    State state = State::kNeedMore;
+    for (size_t fed = 0; fed < text.size(); fed += piece) {
+      ASSERT_EQ(state, State::kNeedMore);
+      input += text.substr(fed, piece);
+      state = reader.Read(input);
+    }
+    EXPECT_EQ(state, State::kDone) << "pieces of " << piece;
+  }
+}
+
 TEST(RequestReaderTest, PathsAreDecodedAndJudged) {
   EXPECT_EQ(Outcome("GET /models/org%2Fname HTTP/1.1\r\nHost: h\r\n\r\n").request.path,
             "/models/org/name");

@@ -20,7 +20,8 @@ struct HttpServerOptions {
   int64_t idle_timeout_ms = 75'000;
 };
 
-// Thread-safe. The handler must outlive the server.
+// Thread-safe. The handler must outlive the server. HEAD reaches it as GET; the body of its answer
+// is dropped. When a client counts as gone: see connection.h.
 class HttpServer {
  public:
   HttpServer(HttpHandler& handler, const HttpServerOptions& options);
