@@ -176,10 +176,11 @@ Value Slice(Runtime& runtime, const Value& value, const Value& start, const Valu
   const auto is_bound = [](const Value& bound) { return bound.is_none() || bound.is_integral(); };
   std::shared_ptr<Range> range;
   if (value.is_object()) range = std::dynamic_pointer_cast<Range>(value.SharedObject());
-  const bool sliceable = value.is_string() || value.is_sequence() || range != nullptr;
-  if (!sliceable || !is_bound(start) || !is_bound(stop) || !is_bound(step)) {
-    // Python raises a TypeError here, which Jinja turns into an undefined value.
-    return Value::Undefined(StrCat(Describe(value), " has no such slice"));
+  if (!value.is_string() && !value.is_sequence() && range == nullptr) {
+    Fail("'", value.TypeName(), "' object cannot be sliced");
+  }
+  if (!is_bound(start) || !is_bound(stop) || !is_bound(step)) {
+    Fail("slice indices must be integers or None");
   }
   const SliceRange indices = ResolveSlice(start, stop, step, Length(runtime, value));
   if (value.is_string()) return SliceText(runtime, value.AsText(), indices);

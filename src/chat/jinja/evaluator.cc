@@ -199,13 +199,13 @@ Evaluator::Flow Evaluator::ExecuteFor(const ForStatement& statement, const Value
   }
   const auto loop = std::make_shared<Loop>(*this, statement.recursive ? &statement : nullptr,
                                            scope_, std::move(next), length, depth);
-  bool entered = false;
+  bool completed =
+      false;  // a pass reached its end: Jinja's `else` also follows a loop whose passes all jumped
   Flow flow = Flow::kNormal;
   const std::shared_ptr<Scope> outer = scope_;
   std::shared_ptr<Scope> inner;
   while (flow != Flow::kBreak && loop->Advance()) {
     runtime_.budget().Steps();
-    entered = true;
     // Each pass has fresh variables; the memory is used again unless something still refers to it.
     if (inner == nullptr || inner.use_count() > 1) {
       inner = std::make_shared<Scope>();
@@ -217,8 +217,9 @@ Evaluator::Flow Evaluator::ExecuteFor(const ForStatement& statement, const Value
     if (loop_name_ >= 0) inner->Set(loop_name_, Value(std::static_pointer_cast<Object>(loop)));
     Assign(statement.target, loop->current());
     flow = Execute(statement.body);
+    completed = completed || flow == Flow::kNormal;
   }
-  if (entered || statement.otherwise.empty()) return Flow::kNormal;
+  if (completed || statement.otherwise.empty()) return Flow::kNormal;
   const ScopeFrame frame(*this);
   return Execute(statement.otherwise);
 }

@@ -219,7 +219,6 @@ ExprPtr ExpressionParser::ParseName() {
 }
 
 ExprPtr ExpressionParser::ParseParentheses() {
-  const Level level(*this);
   const int line = Line();
   ExpectOperator("(");
   if (SkipOperator(")")) return std::make_unique<ItemsExpr>(ExprKind::kTuple, line);
@@ -229,7 +228,6 @@ ExprPtr ExpressionParser::ParseParentheses() {
 }
 
 ExprPtr ExpressionParser::ParseList() {
-  const Level level(*this);
   auto list = std::make_unique<ItemsExpr>(ExprKind::kList, Line());
   ExpectOperator("[");
   while (!AtOperator("]")) {
@@ -243,7 +241,6 @@ ExprPtr ExpressionParser::ParseList() {
 }
 
 ExprPtr ExpressionParser::ParseDict() {
-  const Level level(*this);
   auto dict = std::make_unique<DictExpr>(Line());
   ExpectOperator("{");
   while (!AtOperator("}")) {
@@ -288,7 +285,6 @@ ExprPtr ExpressionParser::ParseFilterChain(ExprPtr expr) {
 }
 
 ExprPtr ExpressionParser::ParseSubscript(ExprPtr object) {
-  const Level level(*this);
   const int line = Line();
   if (SkipOperator(".")) {
     if (Current().kind == TokenKind::kName) {
@@ -320,7 +316,6 @@ ExprPtr ExpressionParser::ParseSubscript(ExprPtr object) {
 }
 
 Arguments ExpressionParser::ParseArguments() {
-  const Level level(*this);
   Arguments arguments;
   ExpectOperator("(");
   bool first = true;
@@ -380,7 +375,7 @@ ExprPtr ExpressionParser::ParseFilter(ExprPtr input) {
   const Token& token = Current();
   auto filter = std::make_unique<FilterExpr>(token.line);
   filter->name = ExpectName();
-  while (SkipOperator(".")) filter->name += "." + ExpectName();
+  while (SkipOperator(".")) filter->name.append(".").append(ExpectName());
   filter->function = FindFilter(filter->name);
   if (filter->function == nullptr && conditional_depth_ == 0) {
     ErrorAt(token, StrCat("no filter named '", filter->name, "'"));
@@ -411,7 +406,7 @@ ExprPtr ExpressionParser::ParseTest(ExprPtr input) {
   const Token& token = Current();
   auto test = std::make_unique<TestExpr>(token.line);
   test->name = ExpectName();
-  while (SkipOperator(".")) test->name += "." + ExpectName();
+  while (SkipOperator(".")) test->name.append(".").append(ExpectName());
   test->function = FindTest(test->name);
   if (test->function == nullptr && conditional_depth_ == 0) {
     ErrorAt(token, StrCat("no test named '", test->name, "'"));

@@ -33,9 +33,10 @@ class PercentFormatter {
       at_ = percent;
       if (at_ < view_.size()) Directive();
     }
+    // Whatever has items may have been meant as a mapping; the rest must be used up.
+    const bool plain = values_.is_none() || values_.is_number() || values_.is_string();
     const bool surplus =
-        values_.is_tuple() ? next_ < values_.AsItems().size()
-                           : next_ == 0 && !used_names_ && !values_.is_dict() && !values_.is_list();
+        values_.is_tuple() ? next_ < values_.AsItems().size() : plain && next_ == 0;
     if (surplus) Fail("not all arguments converted during string formatting");
     return out_.Build();
   }
@@ -65,7 +66,6 @@ class PercentFormatter {
       if (c == '(') ++open;
       if (c == ')') --open;
     }
-    used_names_ = true;
     const std::string_view name = view_.substr(begin, at_ - 1 - begin);
     const Value* found = values_.AsDict().Find(name);
     if (found == nullptr) Fail("no key '", name, "' for format string");
@@ -220,7 +220,6 @@ class PercentFormatter {
   TextBuilder out_;
   size_t at_ = 0;
   size_t next_ = 0;
-  bool used_names_ = false;
 };
 
 // "{}".format(values), after Python's format string syntax.
@@ -329,7 +328,6 @@ class BraceFormatter {
       value = GetItem(runtime_, value, index ? Value(*index) : Value::Literal(key));
       name.remove_prefix(stop + 1);
     }
-    RequireDefined(value);
     return value;
   }
 

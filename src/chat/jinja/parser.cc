@@ -87,7 +87,7 @@ class Parser : private ExpressionParser {
     for (const std::string_view end : ends)
       expected += StrCat(expected.empty() ? "" : " or ", "'", end, "'");
     Error(
-        StrCat("unknown tag '", token.text, "'", expected.empty() ? "" : ", expected " + expected));
+        StrCat("unknown tag '", token.text, "'", expected.empty() ? "" : ", expected ", expected));
   }
 
   void ParseIf(Body& body) {

@@ -97,7 +97,8 @@ class ParserBase {
   }
   [[noreturn]] void Error(std::string message) const { ErrorAt(Current(), std::move(message)); }
 
-  // A level of native recursion; parentheses and blocks take one each.
+  // A level of native recursion: every expression within another one (parentheses, arguments,
+  // subscripts) and every block takes one.
   class Level {
    public:
     explicit Level(ParserBase& parser) : parser_(parser) {

@@ -46,9 +46,11 @@ void AppendReprText(const Text& text, TextBuilder& out) {
   const bool has_single = rest.find('\'') != std::string_view::npos;
   const bool has_double = rest.find('"') != std::string_view::npos;
   const char quote = has_single && !has_double ? '"' : '\'';
-  std::string quoted(1, quote);
+  std::string quoted(text.markup() ? "Markup(" : "");
+  quoted.push_back(quote);
   while (!rest.empty()) AppendReprChar(TakeChar(rest), quote, quoted);
   quoted.push_back(quote);
+  if (text.markup()) quoted.push_back(')');
   out.Append(quoted, text.trusted());
 }
 

@@ -1,5 +1,6 @@
 // Filters over items.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -14,9 +15,22 @@
 namespace erne::jinja {
 namespace {
 
-Value MakeGenerator(Runtime& runtime, Next next, const Value& source) {
+// Python's generator functions begin their work, and find fault with their arguments, at the first
+// item that is asked of them; so does this. `begin` gives the function that yields the items;
+// copies of the result share its position.
+template <typename Begin>
+Value MakeGenerator(Runtime& runtime, int depth, Begin begin) {
+  struct State {
+    Begin begin;
+    Next next;
+  };
+  auto state = std::make_shared<State>(State{std::move(begin), nullptr});
+  Next next = [state](Value& out) {
+    if (state->next == nullptr) state->next = state->begin();
+    return state->next(out);
+  };
   return Value(std::static_pointer_cast<Object>(
-      std::make_shared<Generator>(runtime, std::move(next), source.Depth())));
+      std::make_shared<Generator>(runtime, std::move(next), depth)));
 }
 
 // The items of a vector, shared by the copies of the function.
@@ -27,11 +41,6 @@ Next DrainVector(std::vector<Value> items) {
     out = std::move(state->first[state->second++]);
     return true;
   };
-}
-
-// Copies of the result draw from one position.
-Next Shared(Next next) {
-  return [state = std::make_shared<Next>(std::move(next))](Value& out) { return (*state)(out); };
 }
 
 Value IgnoreCase(Runtime& runtime, const Value& value) {
@@ -116,7 +125,8 @@ Value Reverse(Runtime& runtime, const Value& input, CallArgs& args) {
   std::vector<Value> items = Items(runtime, input);
   std::reverse(items.begin(), items.end());
   if (!IsReversible(input)) return Value::MakeList(runtime, std::move(items));
-  return MakeGenerator(runtime, DrainVector(std::move(items)), input);
+  return MakeGenerator(runtime, input.Depth(),
+                       [items = std::move(items)] { return DrainVector(items); });
 }
 
 Value JoinFilter(Runtime& runtime, const Value& input, CallArgs& args) {
@@ -137,11 +147,11 @@ Value JoinFilter(Runtime& runtime, const Value& input, CallArgs& args) {
 
 Value ItemsFilter(Runtime& runtime, const Value& input, CallArgs& args) {
   const BoundArgs bound(runtime, args, "items", {});
-  if (input.is_undefined()) return MakeGenerator(runtime, DrainVector({}), input);
-  if (!input.is_dict()) Fail("Can only get item pairs from a mapping.");
-  return MakeGenerator(
-      runtime, Shared(DictView(input.SharedDict(), DictView::Part::kItems).Iterate(runtime)),
-      input);
+  return MakeGenerator(runtime, input.Depth(), [&runtime, input]() -> Next {
+    if (input.is_undefined()) return [](Value&) { return false; };
+    if (!input.is_dict()) Fail("Can only get item pairs from a mapping.");
+    return DictView(input.SharedDict(), DictView::Part::kItems).Iterate(runtime);
+  });
 }
 
 // Items with the keys they are sorted by.
@@ -178,7 +188,7 @@ Value Sort(Runtime& runtime, const Value& input, CallArgs& args) {
       Value key = getter(runtime, item);
       keys.push_back(case_sensitive ? std::move(key) : IgnoreCase(runtime, key));
     }
-    Value key = keys.size() == 1 ? std::move(keys[0]) : Value::MakeTuple(runtime, std::move(keys));
+    Value key = Value::MakeTuple(runtime, std::move(keys));
     keyed.emplace_back(std::move(key), std::move(item));
   }
   return Value::MakeList(runtime, SortedItems(runtime, std::move(keyed), bound.Bool(0, false)));
@@ -244,25 +254,24 @@ Value Sum(Runtime& runtime, const Value& input, CallArgs& args) {
 Value Unique(Runtime& runtime, const Value& input, CallArgs& args) {
   const BoundArgs bound(runtime, args, "unique", {"case_sensitive", "attribute"});
   const bool case_sensitive = bound.Bool(0, false);
-  auto next = [&runtime, case_sensitive, getter = AttributeGetter(bound.Get(1), nullptr),
-               source = Iterate(runtime, input), seen = std::make_shared<Dict>()](Value& out) {
-    while (source(out)) {
-      Value key = getter(runtime, out);
-      if (!case_sensitive) key = IgnoreCase(runtime, key);
-      if (seen->Find(runtime, key) != nullptr) continue;
-      seen->Set(runtime, std::move(key), Value(true));
-      return true;
-    }
-    return false;
-  };
-  return MakeGenerator(runtime, Shared(std::move(next)), input);
+  const AttributeGetter getter(bound.Get(1), nullptr);
+  return MakeGenerator(runtime, input.Depth(), [&runtime, input, case_sensitive, getter]() -> Next {
+    return [&runtime, case_sensitive, getter, source = Iterate(runtime, input),
+            seen = std::make_shared<Dict>()](Value& out) {
+      while (source(out)) {
+        Value key = getter(runtime, out);
+        if (!case_sensitive) key = IgnoreCase(runtime, key);
+        if (seen->Find(runtime, key) != nullptr) continue;
+        seen->Set(runtime, std::move(key), Value(true));
+        return true;
+      }
+      return false;
+    };
+  });
 }
 
-// Rows of `count` items.
-Value Batch(Runtime& runtime, const Value& input, CallArgs& args) {
-  const BoundArgs bound(runtime, args, "batch", {"linecount", "fill_with"}, 1);
-  const int64_t count = bound.Int(0, 1);
-  const Value* fill = bound.GetUnlessNone(1);
+// Rows of `count` items; the last is filled up with `fill` unless that is null.
+std::vector<Value> Rows(Runtime& runtime, const Value& input, int64_t count, const Value* fill) {
   std::vector<Value> rows;
   std::vector<Value> row;
   for (Value& item : Items(runtime, input)) {
@@ -271,45 +280,51 @@ Value Batch(Runtime& runtime, const Value& input, CallArgs& args) {
     }
     row.push_back(std::move(item));
   }
-  if (!row.empty()) {
-    while (fill != nullptr && static_cast<int64_t>(row.size()) < count) {
-      runtime.budget().Steps();
-      row.push_back(*fill);
-    }
-    rows.push_back(Value::MakeList(runtime, std::move(row)));
+  if (row.empty()) return rows;
+  while (fill != nullptr && static_cast<int64_t>(row.size()) < count) {
+    runtime.budget().Steps();
+    row.push_back(*fill);
   }
-  return MakeGenerator(runtime, DrainVector(std::move(rows)), input);
+  rows.push_back(Value::MakeList(runtime, std::move(row)));
+  return rows;
 }
 
-// `slices` columns, the first ones one item longer where it does not divide.
-Value SliceFilter(Runtime& runtime, const Value& input, CallArgs& args) {
-  const BoundArgs bound(runtime, args, "slice", {"slices", "fill_with"}, 1);
-  const int64_t slices = bound.Int(0, 1);
-  if (slices == 0) Fail("integer division or modulo by zero");
-  const Value* fill = bound.GetUnlessNone(1);
+// `count` columns, the first ones one item longer where it does not divide; the others get `fill`
+// then.
+std::vector<Value> Columns(Runtime& runtime, const Value& input, int64_t count, const Value* fill) {
   const std::vector<Value> items = Items(runtime, input);
+  if (count == 0) Fail("integer division or modulo by zero");
   const auto length = static_cast<int64_t>(items.size());
   std::vector<Value> columns;
-  size_t begin = 0;
-  for (int64_t i = 0; i < slices; ++i) {
-    const bool longer = i < length % slices;
-    const size_t end = begin + static_cast<size_t>(length / slices + (longer ? 1 : 0));
-    std::vector<Value> column(items.begin() + static_cast<std::ptrdiff_t>(begin),
-                              items.begin() + static_cast<std::ptrdiff_t>(end));
+  auto begin = items.begin();
+  for (int64_t i = 0; i < count; ++i) {
+    const bool longer = i < length % count;
+    const auto end = begin + (length / count + (longer ? 1 : 0));
+    std::vector<Value> column(begin, end);
     if (fill != nullptr && !longer) column.push_back(*fill);
     columns.push_back(Value::MakeList(runtime, std::move(column)));
     begin = end;
   }
-  return MakeGenerator(runtime, DrainVector(std::move(columns)), input);
+  return columns;
+}
+
+template <std::vector<Value> (*kArrange)(Runtime&, const Value&, int64_t, const Value*)>
+Value Arrange(Runtime& runtime, const Value& input, CallArgs& args) {
+  const BoundArgs bound(runtime, args, "this filter", {"count", "fill_with"}, 1);
+  const int64_t count = bound.Int(0, 1);
+  const Value fill = bound.Get(1) == nullptr ? Value(Value::None{}) : *bound.Get(1);
+  return MakeGenerator(
+      runtime, std::max(input.Depth(), fill.Depth()) + 1, [&runtime, input, count, fill] {
+        return DrainVector(kArrange(runtime, input, count, fill.is_none() ? nullptr : &fill));
+      });
 }
 
 // The arguments behind the first `skip`, for the filter or test that map and select apply.
-std::shared_ptr<CallArgs> ArgsFrom(const CallArgs& args, size_t skip) {
-  auto rest = std::make_shared<CallArgs>(args);
-  rest->positional.erase(rest->positional.begin(),
-                         rest->positional.begin() +
-                             static_cast<std::ptrdiff_t>(std::min(skip, args.positional.size())));
-  return rest;
+CallArgs ArgsFrom(CallArgs args, size_t skip) {
+  const size_t end = std::min(skip, args.positional.size());
+  args.positional.erase(args.positional.begin(),
+                        args.positional.begin() + static_cast<std::ptrdiff_t>(end));
+  return args;
 }
 
 int ArgsDepth(const Value& input, const CallArgs& args) {
@@ -319,79 +334,77 @@ int ArgsDepth(const Value& input, const CallArgs& args) {
   return depth;
 }
 
-Value Map(Runtime& runtime, const Value& input, CallArgs& args) {
-  const int depth = ArgsDepth(input, args);
-  Next next;
+Next Nothing() {
+  return [](Value&) { return false; };
+}
+
+// What map does to an item: takes an attribute, or applies a filter.
+std::function<Value(Value)> Mapping(Runtime& runtime, const CallArgs& args) {
   if (args.positional.empty()) {
     const BoundArgs bound(runtime, args, "map", {"attribute", "default"});
     if (bound.Get(0) == nullptr) Fail("map requires a filter argument");
-    next = [&runtime, getter = AttributeGetter(bound.Get(0), bound.GetUnlessNone(1)),
-            source = Iterate(runtime, input)](Value& out) {
-      if (!source(out)) return false;
-      runtime.budget().Steps();
-      out = getter(runtime, std::move(out));
-      return true;
-    };
-  } else {
-    const Text name = ToText(runtime, args.positional[0]);
-    const FilterFunction function = FindFilter(name.view());
-    if (function == nullptr) Fail("No filter named '", name.view(), "'.");
-    next = [&runtime, function, rest = ArgsFrom(args, 1),
-            source = Iterate(runtime, input)](Value& out) {
-      if (!source(out)) return false;
-      runtime.budget().Steps();
-      CallArgs copy = *rest;
-      out = function(runtime, out, copy);
-      return true;
+    return [&runtime, getter = AttributeGetter(bound.Get(0), bound.GetUnlessNone(1))](Value item) {
+      return getter(runtime, std::move(item));
     };
   }
-  return Value(std::static_pointer_cast<Object>(
-      std::make_shared<Generator>(runtime, Shared(std::move(next)), depth)));
+  const Text name = ToText(runtime, args.positional[0]);
+  const FilterFunction function = FindFilter(name.view());
+  if (function == nullptr) Fail("No filter named '", name.view(), "'.");
+  return [&runtime, function, rest = ArgsFrom(args, 1)](const Value& item) {
+    CallArgs copy = rest;
+    return function(runtime, item, copy);
+  };
 }
 
-// select, reject, selectattr, rejectattr: the items, or those whose attribute, pass (or not) a
-// test, which is truth when none is named.
-Value SelectBy(Runtime& runtime, const Value& input, const CallArgs& args, bool by_attribute,
-               bool wanted) {
+Value Map(Runtime& runtime, const Value& input, CallArgs& args) {
+  return MakeGenerator(runtime, ArgsDepth(input, args), [&runtime, input, args]() -> Next {
+    if (!Truthy(runtime, input)) return Nothing();
+    return
+        [&runtime, mapping = Mapping(runtime, args), source = Iterate(runtime, input)](Value& out) {
+          if (!source(out)) return false;
+          runtime.budget().Steps();
+          out = mapping(std::move(out));
+          return true;
+        };
+  });
+}
+
+// What select and its like ask of an item: whether it, or its attribute, passes a test, which is
+// truth when none is named.
+std::function<bool(const Value&)> Selection(Runtime& runtime, const CallArgs& args,
+                                            bool by_attribute) {
   const size_t skip = by_attribute ? 1 : 0;
   if (args.positional.size() < skip) Fail("Missing parameter for attribute name");
-  TestFunction test = nullptr;
-  if (args.positional.size() > skip) {
-    const Text name = ToText(runtime, args.positional[skip]);
-    test = FindTest(name.view());
-    if (test == nullptr) Fail("No test named '", name.view(), "'.");
+  const AttributeGetter getter(by_attribute ? &args.positional[0] : nullptr, nullptr);
+  if (args.positional.size() == skip) {
+    return [&runtime, getter](const Value& item) { return Truthy(runtime, getter(runtime, item)); };
   }
-  const Value* attribute = by_attribute ? &args.positional[0] : nullptr;
-  auto next = [&runtime, test, wanted, getter = AttributeGetter(attribute, nullptr),
-               rest = ArgsFrom(args, skip + 1), source = Iterate(runtime, input)](Value& out) {
-    while (source(out)) {
-      runtime.budget().Steps();
-      const Value tested = getter(runtime, out);
-      CallArgs copy = *rest;
-      const bool passes = test != nullptr ? test(runtime, tested, copy) : Truthy(runtime, tested);
-      if (passes == wanted) return true;
-    }
-    return false;
+  const Text name = ToText(runtime, args.positional[skip]);
+  const TestFunction test = FindTest(name.view());
+  if (test == nullptr) Fail("No test named '", name.view(), "'.");
+  return [&runtime, getter, test, rest = ArgsFrom(args, skip + 1)](const Value& item) {
+    CallArgs copy = rest;
+    return test(runtime, getter(runtime, item), copy);
   };
-  return Value(std::static_pointer_cast<Object>(
-      std::make_shared<Generator>(runtime, Shared(std::move(next)), ArgsDepth(input, args))));
 }
 
-Value Select(Runtime& runtime, const Value& input, CallArgs& args) {
-  return SelectBy(runtime, input, args, false, true);
-}
-Value Reject(Runtime& runtime, const Value& input, CallArgs& args) {
-  return SelectBy(runtime, input, args, false, false);
-}
-Value SelectAttr(Runtime& runtime, const Value& input, CallArgs& args) {
-  return SelectBy(runtime, input, args, true, true);
-}
-Value RejectAttr(Runtime& runtime, const Value& input, CallArgs& args) {
-  return SelectBy(runtime, input, args, true, false);
+template <bool kByAttribute, bool kWanted>
+Value SelectBy(Runtime& runtime, const Value& input, CallArgs& args) {
+  return MakeGenerator(runtime, ArgsDepth(input, args), [&runtime, input, args]() -> Next {
+    if (!Truthy(runtime, input)) return Nothing();
+    return [&runtime, passes = Selection(runtime, args, kByAttribute),
+            source = Iterate(runtime, input)](Value& out) {
+      while (source(out)) {
+        runtime.budget().Steps();
+        if (passes(out) == kWanted) return true;
+      }
+      return false;
+    };
+  });
 }
 
 constexpr FilterEntry kFilters[] = {
-    {"batch", Batch},
+    {"batch", Arrange<Rows>},
     {"count", LengthFilter},
     {"d", Default},
     {"default", Default},
@@ -405,12 +418,12 @@ constexpr FilterEntry kFilters[] = {
     {"map", Map},
     {"max", Max},
     {"min", Min},
-    {"reject", Reject},
-    {"rejectattr", RejectAttr},
+    {"reject", SelectBy<false, false>},
+    {"rejectattr", SelectBy<true, false>},
     {"reverse", Reverse},
-    {"select", Select},
-    {"selectattr", SelectAttr},
-    {"slice", SliceFilter},
+    {"select", SelectBy<false, true>},
+    {"selectattr", SelectBy<true, true>},
+    {"slice", Arrange<Columns>},
     {"sort", Sort},
     {"sum", Sum},
     {"unique", Unique},

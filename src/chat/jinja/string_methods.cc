@@ -59,7 +59,7 @@ Value SplitOnSpace(Runtime& runtime, const Text& text, int64_t limit) {
   while (!rest.empty()) {
     const size_t begin = all.size() - rest.size();
     if (limit == 0) {
-      pieces.Add(begin, begin + StripSpaceRight(rest).size());
+      pieces.Add(begin, all.size());
       break;
     }
     size_t end = begin;
@@ -81,7 +81,7 @@ Value RightSplitOnSpace(Runtime& runtime, const Text& text, int64_t limit) {
   std::string_view rest = StripSpaceRight(text.view());
   while (!rest.empty()) {
     if (limit == 0) {
-      pieces.Add(text.size() - StripSpaceLeft(text.view()).size(), rest.size());
+      pieces.Add(0, rest.size());
       break;
     }
     const size_t end = rest.size();
@@ -150,6 +150,33 @@ Value SplitLinesMethod(Runtime& runtime, const Value& self, CallArgs& args) {
   for (Text& line : SplitLines(runtime, self.AsText(), bound.Bool(0, false)))
     lines.emplace_back(std::move(line));
   return Value::MakeList(runtime, std::move(lines));
+}
+
+Value ExpandTabsMethod(Runtime& runtime, const Value& self, CallArgs& args) {
+  const BoundArgs bound(runtime, args, "expandtabs", {"tabsize"});
+  const int64_t size = bound.Int(0, 8);
+  const Text& text = self.AsText();
+  runtime.budget().Bytes(text.size());
+  const Text space(" ", text.trusted());
+  TextBuilder out(runtime.budget());
+  int64_t column = 0;
+  size_t copied = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text.view()[i];
+    if (c == '\t') {
+      const int64_t width = size > 0 ? size - column % size : 0;
+      out.AppendSub(text, copied, i);
+      out.AppendRepeated(space, width);
+      copied = i + 1;
+      column += width;
+    } else if (c == '\n' || c == '\r') {
+      column = 0;
+    } else if ((static_cast<uint8_t>(c) & 0xC0) != 0x80) {
+      ++column;
+    }
+  }
+  out.AppendSub(text, copied, text.size());
+  return Value(out.Build());
 }
 
 template <bool kFromRight>
@@ -311,6 +338,7 @@ Value PadMethod(Runtime& runtime, const Value& self, CallArgs& args) {
   if (bound.Get(1) != nullptr && !bound.Get(1)->AsText().trusted() && text.trusted()) {
     text = Text(std::string(text.view()), false);
   }
+  if (kSide == Side::kBoth) return Value(Center(runtime, text, bound.Int(0, 0), fill));
   return Value(Pad(runtime, text, bound.Int(0, 0), fill, kSide));
 }
 
@@ -381,6 +409,7 @@ constexpr MethodEntry kMethods[] = {
     {"center", PadMethod<Side::kBoth>},
     {"count", CountMethod},
     {"endswith", AffixMethod<true>},
+    {"expandtabs", ExpandTabsMethod},
     {"find", FindMethodOf<false, false>},
     {"format", FormatMethod},
     {"index", FindMethodOf<false, true>},

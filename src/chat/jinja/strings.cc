@@ -164,21 +164,40 @@ Text StripChars(Runtime& runtime, const Text& text, std::string_view chars, Side
   return text.Sub(runtime.budget(), begin, end);
 }
 
-Text Pad(Runtime& runtime, const Text& text, int64_t width, char32_t fill, Side side) {
-  runtime.budget().Bytes(text.size());
-  const int64_t missing = width - static_cast<int64_t>(CountUtf8(text.view()));
-  if (missing <= 0) return text;
-  int64_t left = side == Side::kLeft ? missing : 0;
-  // Where the odd one goes is CPython's choice (Objects/unicodeobject.c, unicode_center_impl).
-  if (side == Side::kBoth) left = missing / 2 + (missing & width & 1);
+namespace {
+
+Text PadWith(Runtime& runtime, const Text& text, int64_t left, int64_t right, char32_t fill) {
   std::string one;
   AppendUtf8(fill, one);
   const Text filling(one, text.trusted());
   TextBuilder out(runtime.budget());
   out.AppendRepeated(filling, left);
   out.Append(text);
-  out.AppendRepeated(filling, missing - left);
+  out.AppendRepeated(filling, right);
   return out.Build();
+}
+
+// Characters that are missing from `width`.
+int64_t Missing(Runtime& runtime, const Text& text, int64_t width) {
+  runtime.budget().Bytes(text.size());
+  return std::max<int64_t>(width, 0) - static_cast<int64_t>(CountUtf8(text.view()));
+}
+
+}  // namespace
+
+Text Pad(Runtime& runtime, const Text& text, int64_t width, char32_t fill, Side side) {
+  const int64_t missing = Missing(runtime, text, width);
+  if (missing <= 0) return text;
+  const int64_t left = side == Side::kLeft ? missing : side == Side::kBoth ? missing / 2 : 0;
+  return PadWith(runtime, text, left, missing - left, fill);
+}
+
+Text Center(Runtime& runtime, const Text& text, int64_t width, char32_t fill) {
+  const int64_t missing = Missing(runtime, text, width);
+  if (missing <= 0) return text;
+  // CPython, Objects/unicodeobject.c, unicode_center_impl.
+  const int64_t left = missing / 2 + (missing & width & 1);
+  return PadWith(runtime, text, left, missing - left, fill);
 }
 
 Text ChangeCase(Runtime& runtime, const Text& text, Case change) {

@@ -28,9 +28,10 @@ enum class Side { kLeft, kRight, kBoth };
 Text Strip(Runtime& runtime, const Text& text, Side side);
 Text StripChars(Runtime& runtime, const Text& text, std::string_view chars, Side side);
 
-// At least `width` characters: `fill` is added on the left, on the right, or on both sides
-// (str.center).
+// At least `width` characters: `fill` is added on the left, on the right, or on both sides.
 Text Pad(Runtime& runtime, const Text& text, int64_t width, char32_t fill, Side side);
+// str.center, which puts an odd character elsewhere than format() does.
+Text Center(Runtime& runtime, const Text& text, int64_t width, char32_t fill);
 
 enum class Case { kUpper, kLower, kSwap, kCapitalize, kTitle };
 Text ChangeCase(Runtime& runtime, const Text& text, Case change);

@@ -30,7 +30,10 @@ bool IsFloat(const Value& value) { return value.is_float(); }
 bool IsNumber(const Value& value) { return value.is_number(); }
 bool IsString(const Value& value) { return value.is_string(); }
 bool IsMapping(const Value& value) { return value.is_dict(); }
-bool IsCallable(const Value& value) { return value.is_object() && value.AsObject().callable(); }
+// An undefined value counts: it has a __call__, which raises.
+bool IsCallable(const Value& value) {
+  return value.is_undefined() || (value.is_object() && value.AsObject().callable());
+}
 bool IsEscaped(const Value& value) { return value.is_string() && value.AsText().markup(); }
 // Anything with a length and subscripts, as Jinja sees it: dicts and undefined values too.
 bool IsSequence(const Value& value) {

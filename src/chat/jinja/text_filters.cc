@@ -67,9 +67,9 @@ Value ReplaceFilter(Runtime& runtime, const Value& input, CallArgs& args) {
   return Value(Replace(runtime, ToText(runtime, input), bound.String(0), bound.String(1), count));
 }
 
-Value Center(Runtime& runtime, const Value& input, CallArgs& args) {
+Value CenterFilter(Runtime& runtime, const Value& input, CallArgs& args) {
   const BoundArgs bound(runtime, args, "center", {"width"});
-  return Value(Pad(runtime, ToText(runtime, input), bound.Int(0, 80), ' ', Side::kBoth));
+  return Value(Center(runtime, ToText(runtime, input), bound.Int(0, 80), ' '));
 }
 
 Value Indent(Runtime& runtime, const Value& input, CallArgs& args) {
@@ -112,7 +112,7 @@ Value Truncate(Runtime& runtime, const Value& input, CallArgs& args) {
   if (length < end_length) Fail("truncate: expected length >= ", end_length, ", got ", length);
   if (leeway < 0) Fail("truncate: expected leeway >= 0, got ", leeway);
   const int64_t size = Length(runtime, input);
-  if (size <= length || size - length <= leeway) return Value(text);
+  if (size <= length || size - length <= leeway) return input;
   size_t cut = OffsetOfChar(text.view(), static_cast<size_t>(length - end_length));
   if (!bound.Bool(1, false)) {
     const size_t space = text.view().substr(0, cut).rfind(' ');
@@ -318,7 +318,7 @@ Value Round(Runtime& runtime, const Value& input, CallArgs& args) {
 constexpr FilterEntry kFilters[] = {
     {"abs", Abs},
     {"capitalize", Capitalize},
-    {"center", Center},
+    {"center", CenterFilter},
     {"e", Escape},
     {"escape", Escape},
     {"float", Float},

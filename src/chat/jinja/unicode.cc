@@ -82,8 +82,9 @@ void AppendUpper(char32_t c, std::string& out) {
 }
 
 void AppendTitle(char32_t c, std::string& out) {
-  char32_t title = 0;
-  if (TitleOfDigraph(c, title)) {
+  char32_t title = c;
+  const bool georgian = c >= 0x10D0 && c <= 0x10FF;  // has capitals, but none for titles
+  if (georgian || TitleOfDigraph(c, title)) {
     AppendUtf8(title, out);
   } else if (const CaseExpansion* expansion = c < 0x80 ? nullptr : FindExpansion(c)) {
     out += expansion->title;

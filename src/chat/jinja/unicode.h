@@ -1,4 +1,6 @@
-// The character properties that Python's string methods need.
+// The character properties that Python's string methods need. Case is that of letters which come in
+// pairs; the few hundred that have a case and no partner (mathematical letters and the like) count
+// as having none.
 #pragma once
 
 #include <string>
