@@ -412,6 +412,18 @@ TEST(TemplateLanguage, SyntaxErrors) {
   EXPECT_EQ(RenderError("a\xff"), "chat template: byte 1 is not UTF-8");
 }
 
+// Empty texts, which have no bytes to point at.
+TEST(TemplateLanguage, EmptyTexts) {
+  ExpectRenders({
+      {"{{ 'a' in e }} {{ '' in e }} {{ e.find('a') }} {{ e.count('a') }} {{ e.split('a') }} {{ "
+       "e.split() }}",
+       "False True -1 0 [''] []"},
+      {"[{{ e.replace('a', 'b') }}{{ e.strip() }}{{ e[1:] }}{{ e|title }}{{ e * 3 }}{{ "
+       "e.rpartition('a') }}]",
+       "[('', '', '')]"},
+  });
+}
+
 // transformers' tag for training masks renders as if it were not there, in a scope of its own.
 TEST(TemplateLanguage, Generation) {
   EXPECT_EQ(RenderText("{% generation %}\nx{% set y = 1 %}{% endgeneration %}\n{{ y }}|"), "x|");

@@ -56,6 +56,8 @@ void AppendCased(char32_t c, Case change, bool first, bool inside_word, std::str
 size_t FindBytes(std::string_view text, std::string_view needle, size_t from) {
   if (from > text.size()) return std::string_view::npos;
   if (needle.empty()) return from;
+  if (needle.size() > text.size() - from)
+    return std::string_view::npos;  // an empty text has no address
   // memmem and not string_view::find: the latter is quadratic for texts made to be so.
   const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   return found == nullptr ? std::string_view::npos : static_cast<const char*>(found) - text.data();
