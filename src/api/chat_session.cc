@@ -98,7 +98,6 @@ void ChatSession::Consume(size_t index, const TokenEvent& event, std::string& ou
     ++choice.completion_tokens;
     if (!stopped_by_token || options_.include_stop) text = choice.detokenizer.Add(token);
   }
-  if (event.finish) text += choice.detokenizer.Flush();
   std::string released = choice.matcher.Add(text);
   if (event.finish) released += choice.matcher.Flush();
   Emit(index, std::move(released), out);

@@ -1,7 +1,5 @@
 #include "text/detokenizer.h"
 
-#include <utility>
-
 #include "base/utf8.h"
 
 namespace erne {
@@ -14,7 +12,5 @@ std::string Detokenizer::Add(int32_t token) {
   held_.erase(0, complete);
   return text;
 }
-
-std::string Detokenizer::Flush() { return SanitizeUtf8(std::exchange(held_, {})); }
 
 }  // namespace erne

@@ -11,7 +11,8 @@ namespace erne {
 
 // One per choice; not thread-safe. Bytes of an unfinished character are held back until later
 // tokens complete it; bytes that can never become a character are emitted as U+FFFD, one per
-// maximal ill-formed piece.
+// maximal ill-formed piece. When the tokens end inside a character (max_tokens cut it), its bytes
+// are never shown: half a character is nothing that a reader could use.
 //
 // The text is that of a continuation: a space at its beginning belongs to it (prompt + answer is
 // the whole text), also with tokenizers that put a space before the beginning of a text.
@@ -24,8 +25,6 @@ class Detokenizer {
 
   // The text that `token` adds; may be empty.
   std::string Add(int32_t token);
-  // The rest, when no more tokens come: an unfinished character becomes U+FFFD.
-  std::string Flush();
 
  private:
   const Tokenizer& tokenizer_;
