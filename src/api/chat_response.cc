@@ -17,6 +17,8 @@ const char* FinishReasonName(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop:
       return "stop";
+    case FinishReason::kRepetition:
+      return "stop";  // clients know no other word for an end before the limit
     case FinishReason::kLength:
       return "length";
     case FinishReason::kAbort:

@@ -124,6 +124,7 @@ void ChatSession::EndChoice(size_t index, const TokenEvent& event, std::string& 
         event.stop_token != options_.primary_end_token) {
       choice.end.stop_reason = static_cast<int64_t>(event.stop_token);
     }
+    if (event.finish == FinishReason::kRepetition) choice.end.stop_reason = "repetition";
   }
   choice.ended = true;
   --running_;

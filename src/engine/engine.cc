@@ -32,6 +32,7 @@ struct ActiveRequest : Sequence {
       : sampler(std::move(request.sampling), vocab_size, request.prompt),
         stop_tokens(std::move(request.stop_tokens)),
         min_tokens(request.min_tokens),
+        repetition(request.repetition),
         prompt_length(static_cast<int64_t>(request.prompt.size())),
         stream(std::move(to)) {
     tokens = std::move(request.prompt);
@@ -51,9 +52,19 @@ struct ActiveRequest : Sequence {
     return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
   }
 
+  // What makes the answer end with `token`, its last one; nothing when it goes on.
+  std::optional<FinishReason> EndsWith(int32_t token) {
+    const bool repeats = repetition.Add(output());
+    if (StopsWith(token)) return FinishReason::kStop;
+    if (repeats && total() - prompt_length >= min_tokens) return FinishReason::kRepetition;
+    if (total() == max_total) return FinishReason::kLength;
+    return std::nullopt;
+  }
+
   RequestSampler sampler;
   std::vector<int32_t> stop_tokens;
   int64_t min_tokens;
+  RepetitionDetector repetition;
   int64_t prompt_length;
   std::shared_ptr<TokenStream> stream;
   int64_t prompt_counted = 0;  // prompt tokens that the statistics have
@@ -156,6 +167,7 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
 
 Status Engine::Impl::Validate(const GenerationRequest& request) const {
   ERNE_RETURN_IF_ERROR(ValidateSampling(request.sampling, vocab_size_));
+  ERNE_RETURN_IF_ERROR(ValidateRepetition(request.repetition));
   if (request.prompt.empty()) return InvalidArgument("the prompt is empty", "prompt");
   for (const int32_t token : request.prompt) {
     if (token >= 0 && token < vocab_size_) continue;
@@ -357,12 +369,8 @@ void Engine::Impl::DeliverToken(ActiveRequest& request, std::span<const float> l
   generated_tokens_.fetch_add(1, std::memory_order_relaxed);
 
   TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
-  if (request.StopsWith(token)) {
-    event.finish = FinishReason::kStop;
-    event.stop_token = token;
-  } else if (request.total() == request.max_total) {
-    event.finish = FinishReason::kLength;
-  }
+  event.finish = request.EndsWith(token);
+  if (event.finish == FinishReason::kStop) event.stop_token = token;
   if (event.finish.has_value()) {
     Retire(request, std::move(event));
   } else {

@@ -163,6 +163,28 @@ TEST(Engine, MinTokensHoldsStopTokensBack) {
   }
 }
 
+TEST(Engine, ALoopEndsItWhenAskedFor) {
+  const auto engine = MakeEngine({}, {});
+  GenerationRequest request = Request({5}, 30);
+  request.sampling.allowed_tokens = {9};
+  const auto run = [&] {
+    const auto stream = MakeStream();
+    EXPECT_TRUE(engine->Submit(request, stream).ok());
+    return WaitForAnswer(*stream);
+  };
+  EXPECT_EQ(run().finish, FinishReason::kLength);
+  request.repetition = {.max_period = 4, .min_count = 3, .min_tokens = 6};
+  Answer answer = run();
+  EXPECT_EQ(answer.finish, FinishReason::kRepetition);
+  EXPECT_EQ(answer.tokens, std::vector<int32_t>(6, 9));
+  request.min_tokens = 11;
+  EXPECT_EQ(run().tokens.size(), 11U);
+  request.max_tokens = 11;
+  EXPECT_EQ(run().finish, FinishReason::kRepetition) << "the loop is the reason that is known";
+  request.repetition.min_count = 1;
+  EXPECT_EQ(engine->Submit(request, MakeStream()).param(), "repetition_detection");
+}
+
 TEST(Engine, LogprobsComeWithEachToken) {
   const auto engine = MakeEngine({}, {});
   GenerationRequest request = Request({5}, 4);

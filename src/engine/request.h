@@ -12,11 +12,17 @@
 
 #include "base/status.h"
 #include "sampling/params.h"
+#include "sampling/repetition_detector.h"
 #include "sampling/sampler.h"
 
 namespace erne {
 
-enum class FinishReason { kStop, kLength, kAbort };
+enum class FinishReason {
+  kStop,
+  kLength,
+  kRepetition,  // the answer ran in a circle: GenerationRequest::repetition
+  kAbort,
+};
 
 struct GenerationRequest {
   std::vector<int32_t> prompt;  // not empty, ids within the vocabulary
@@ -26,6 +32,8 @@ struct GenerationRequest {
   std::vector<int32_t> stop_tokens;
   // 0..max_tokens: no stop token comes before that many others.
   int64_t min_tokens = 0;
+  // Generation ends when the answer has run in such a circle (and has min_tokens).
+  RepetitionRule repetition = {};
 };
 
 // Every event but a lone abort or error carries one generated token, so the number of tokens in

@@ -34,8 +34,11 @@ void TokenCounts::Add(int32_t token) {
 LogitAdjuster::LogitAdjuster(const SamplingParams& params, int64_t vocab_size,
                              std::span<const int32_t> prompt)
     : params_(params),
-      adjusts_(repeats() || counts() || !params.logit_bias.empty() || !params.bad_words.empty()),
+      adjusts_(repeats() || counts() || restricts() || !params.logit_bias.empty() ||
+               !params.bad_words.empty()),
+      allowed_(restricts() ? vocab_size : 0),
       seen_(repeats() ? vocab_size : 0) {
+  for (const int32_t token : params.allowed_tokens) allowed_.Add(token);
   if (!repeats()) return;
   for (const int32_t token : prompt) seen_.Add(token);
 }
@@ -47,6 +50,13 @@ void LogitAdjuster::Reserve(int64_t output_tokens) {
 void LogitAdjuster::Add(int32_t token) {
   if (repeats()) seen_.Add(token);
   if (counts()) output_.Add(token);
+}
+
+void LogitAdjuster::BanAllButAllowed(std::span<float> logits) const {
+  const std::span<const uint64_t> words = allowed_.words();
+  for (size_t token = 0; token < logits.size(); ++token) {
+    if ((words[token >> 6] >> (token & 63) & 1) == 0) logits[token] = kBanned;
+  }
 }
 
 void LogitAdjuster::BanBadWords(std::span<const int32_t> output, std::span<float> logits) const {
@@ -61,6 +71,7 @@ void LogitAdjuster::BanBadWords(std::span<const int32_t> output, std::span<float
 
 void LogitAdjuster::Adjust(std::span<const int32_t> output, std::span<const int32_t> banned,
                            std::span<float> logits) const {
+  if (restricts()) BanAllButAllowed(logits);
   BanBadWords(output, logits);
   for (const int32_t token : banned) logits[static_cast<size_t>(token)] = kBanned;
   for (const auto& [token, bias] : params_.logit_bias) {

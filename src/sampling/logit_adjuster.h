@@ -42,9 +42,9 @@ class TokenCounts {
 // Owned by one request, used by one thread at a time. Holds memory for what the parameters ask for
 // alone.
 //
-// Order (vLLM's): bans (bad words and `banned`) set a logit to minus infinity, then logit_bias,
-// then the repetition penalty over prompt and output, then frequency and presence penalty over the
-// output. A finite logit stays finite.
+// Order (vLLM's): bans (what is not among the allowed tokens, bad words, `banned`) set a logit to
+// minus infinity, then logit_bias, then the repetition penalty over prompt and output, then
+// frequency and presence penalty over the output. A finite logit stays finite.
 class LogitAdjuster {
  public:
   // `params` are valid and outlive this. prompt: ids within the vocabulary.
@@ -63,14 +63,17 @@ class LogitAdjuster {
   void Add(int32_t token);
 
  private:
+  bool restricts() const { return !params_.allowed_tokens.empty(); }
   bool repeats() const { return params_.repetition_penalty != 1.0F; }
   bool counts() const {
     return params_.presence_penalty != 0.0F || params_.frequency_penalty != 0.0F;
   }
+  void BanAllButAllowed(std::span<float> logits) const;
   void BanBadWords(std::span<const int32_t> output, std::span<float> logits) const;
 
   const SamplingParams& params_;
   bool adjusts_;
+  TokenSet allowed_;    // empty unless restricts()
   TokenSet seen_;       // prompt and output; empty unless repeats()
   TokenCounts output_;  // empty unless counts()
 };

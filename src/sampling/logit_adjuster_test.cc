@@ -45,6 +45,15 @@ TEST(LogitAdjuster, DefaultsAdjustNothing) {
   EXPECT_EQ(Adjust({}, {1, 2}, {0}, {1}), (std::vector<float>{1, 2}));
 }
 
+TEST(LogitAdjuster, AllButTheAllowedTokensAreBanned) {
+  std::vector<float> logits(130, 1.0F);
+  const std::vector<float> adjusted =
+      Adjust({.logit_bias = {{3, 5.0F}}, .allowed_tokens = {0, 64, 129}}, logits, {}, {}, {64});
+  for (size_t token = 0; token < logits.size(); ++token) {
+    EXPECT_EQ(adjusted[token], token == 0 || token == 129 ? 1.0F : -kInfinity) << token;
+  }
+}
+
 TEST(LogitAdjuster, RepetitionCountsPromptAndOutputOnce) {
   EXPECT_EQ(Adjust({.repetition_penalty = 2}, {4, 4, -4, -4, 0}, {0, 0, 4}, {2, 2}),
             (std::vector<float>{2, 4, -8, -4, 0}));

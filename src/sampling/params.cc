@@ -70,6 +70,12 @@ Status ValidateSampling(const SamplingParams& params, int64_t vocab_size) {
         StrCat("logprobs must be -1 (none) to ", vocab_size, ", got ", params.logprobs),
         "logprobs");
   }
+  for (const int32_t token : params.allowed_tokens) {
+    if (token >= 0 && token < vocab_size) continue;
+    return InvalidArgument(
+        StrCat("allowed_token_ids names token ", token, ", outside the vocabulary of ", vocab_size),
+        "allowed_token_ids");
+  }
   if (params.logit_bias.empty() && params.bad_words.empty()) return {};
   return ValidateTokenLists(params, vocab_size);
 }

@@ -38,6 +38,8 @@ struct SamplingParams {
   // Token sequences, none empty: where the output ends with all of one but its last token, that
   // last token is banned.
   std::vector<std::vector<int32_t>> bad_words = {};
+  // The only tokens that may be chosen; empty: all. Stop tokens too come only if they are here.
+  std::vector<int32_t> allowed_tokens = {};
   // -1: none. Otherwise the chosen token's log-probability comes with it, and those of the
   // `logprobs` most probable tokens.
   int32_t logprobs = -1;

@@ -44,6 +44,9 @@ TEST(ValidateSampling, ChecksTokenLists) {
   EXPECT_TRUE(Validate({.bad_words = {{0}, {1, 99}}}).ok());
   EXPECT_EQ(Validate({.bad_words = {{}}}).param(), "bad_words");
   EXPECT_EQ(Validate({.bad_words = {{1, 100}}}).param(), "bad_words");
+  EXPECT_TRUE(Validate({.allowed_tokens = {0, 99, 0}}).ok());
+  EXPECT_EQ(Validate({.allowed_tokens = {5, 100}}).param(), "allowed_token_ids");
+  EXPECT_EQ(Validate({.allowed_tokens = {-1}}).param(), "allowed_token_ids");
 }
 
 }  // namespace

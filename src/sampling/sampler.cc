@@ -327,6 +327,11 @@ Result<SampledToken> RequestSampler::Sample(std::span<const float> logits, const
     adjuster_.Adjust(point.output, point.banned, copy);
     adjusted = copy;
     extent = FindMax(adjusted);
+    if (extent.valid && !extent.usable()) {
+      return InvalidArgument(
+          "every token is banned: bad_words, allowed_token_ids and min_tokens leave none to "
+          "choose");
+    }
     if (!extent.usable()) return InvalidLogits(adjusted, extent);
   }
   SampledToken sampled;

@@ -79,8 +79,8 @@ class RequestSampler {
   RequestSampler& operator=(const RequestSampler&) = delete;
 
   // Selects, never sorts the vocabulary: linear in its size. Allocates nothing but the
-  // log-probabilities that are asked for. logits: [vocab]. An error (Internal) names the token
-  // whose logit is at fault.
+  // log-probabilities that are asked for. logits: [vocab]. Errors: Internal names the token whose
+  // logit is at fault; InvalidArgument when the request's bans leave no token.
   Result<SampledToken> Sample(std::span<const float> logits, const SamplePoint& point,
                               SamplerScratch& scratch) const;
   // Takes the token into the output.

@@ -232,8 +232,11 @@ TEST(RequestSampler, BannedTokensOfThePointDoNotCome) {
   const std::vector<int32_t> banned = {1, 2};
   EXPECT_EQ(SampleAt({1, 5, 4, 2}, {.temperature = 0}, {.banned = banned}).value().token, 3);
   const std::vector<int32_t> all = {0, 1};
-  EXPECT_EQ(SampleAt({1, 2}, {}, {.banned = all}).status().message(),
-            "every token's logit is minus infinity: no token can be chosen");
+  const Status status = SampleAt({1, 2}, {}, {.banned = all}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.message();
+  EXPECT_EQ(SampleAt({1, 2}, {.bad_words = {{0}, {1}}}, {}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(SampleAt({-kInfinity, -kInfinity}, {}, {}).status().code(), StatusCode::kInternal);
 }
 
 TEST(RequestSampler, LogprobsAreOfTheLogitsAsTheyCame) {
