@@ -190,6 +190,15 @@ TEST_F(ChatSessionTest, AStopTokenIsShownOnRequest) {
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "hi!");
 }
 
+TEST_F(ChatSessionTest, ALoopIsAStopThatSaysSo) {
+  Start({});
+  Push("hah");
+  PushEnd({.token = 'a', .finish = FinishReason::kRepetition});
+  EXPECT_EQ(Choice().Find("finish_reason")->AsString(), "stop");
+  EXPECT_EQ(Choice().Find("stop_reason")->AsString(), "repetition");
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "haha");
+}
+
 TEST_F(ChatSessionTest, ControlTokensAreShownOnlyOnRequest) {
   Start({});
   Push({'a', Tok::kSentence, 'b'});
