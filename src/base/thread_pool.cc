@@ -1,15 +1,10 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <string>
 
 #include "base/check.h"
+#include "base/machine.h"
 
 namespace erne {
 namespace {
@@ -26,25 +21,7 @@ inline void CpuRelax() {
 #endif
 }
 
-// cgroup v2 quota in CPUs, rounded up; 0 when there is none.
-int CgroupCpus() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  const double cpus = std::strtod(quota.c_str(), nullptr) / period;
-  return cpus > 0 ? std::max(1, static_cast<int>(cpus + 0.999)) : 0;
-}
-
 }  // namespace
-
-int UsableCpus() {
-  int cpus = static_cast<int>(std::thread::hardware_concurrency());
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
-  if (const int quota = CgroupCpus(); quota > 0) cpus = std::min(cpus, quota);
-  return std::max(1, cpus);
-}
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = UsableCpus();

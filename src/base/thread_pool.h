@@ -17,7 +17,7 @@ namespace erne {
 // must not be nested. Results must not depend on which worker runs which part: the split is dynamic.
 class ThreadPool {
  public:
-  // threads <= 0: one per CPU that this process may use.
+  // threads <= 0: one per CPU that this process may use (UsableCpus).
   explicit ThreadPool(int threads = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -57,8 +57,5 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_;
 };
-
-// CPUs that this process may use (affinity mask and cgroup quota considered); at least 1.
-int UsableCpus();
 
 }  // namespace erne

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "cli/make_executor.h"
 #include "cli/memory_plan.h"

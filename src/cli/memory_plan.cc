@@ -1,10 +1,7 @@
 #include "cli/memory_plan.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
-#include <optional>
-#include <string>
 
 #include "base/strings.h"
 #include "kv/block_pool.h"
@@ -24,61 +21,6 @@ constexpr uint64_t kKvElementBytes = 4;
 // For stacks, tokenizer tables, requests and answers.
 constexpr uint64_t kProcessBytes = 64ULL << 20;
 
-std::optional<uint64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  std::string text;
-  file >> text;  // "max" in a group without a limit is no number
-  return ParseNumber<uint64_t>(text);
-}
-
-std::optional<uint64_t> MemAvailable() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  uint64_t kibibytes = 0;
-  std::string unit;
-  while (file >> name >> kibibytes) {
-    if (name == "MemAvailable:") return kibibytes * 1024;
-    std::getline(file, unit);
-  }
-  return std::nullopt;
-}
-
-// The value `key` of memory.stat.
-uint64_t MemoryStat(const std::string& path, const std::string& key) {
-  std::ifstream file(path);
-  std::string name;
-  uint64_t value = 0;
-  while (file >> name >> value) {
-    if (name == key) return value;
-  }
-  return 0;
-}
-
-// What the control group of this process has left. Inside a container the group is mounted at the
-// root; version 2 first.
-std::optional<uint64_t> GroupAvailable() {
-  struct Files {
-    const char* limit;
-    const char* usage;
-    const char* stat;
-    const char* cache_key;
-  };
-  for (const Files& files : {Files{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current",
-                                   "/sys/fs/cgroup/memory.stat", "inactive_file"},
-                             Files{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                                   "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-                                   "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"}}) {
-    const std::optional<uint64_t> limit = ReadNumber(files.limit);
-    const std::optional<uint64_t> usage = ReadNumber(files.usage);
-    if (!limit || !usage) continue;
-    // Pages of files count as used and are given back on demand.
-    const uint64_t cache = std::min(MemoryStat(files.stat, files.cache_key), *usage);
-    const uint64_t used = *usage - cache;
-    return *limit > used ? *limit - used : 0;
-  }
-  return std::nullopt;
-}
-
 // Rows of activations and of logits, from above: what an executor allocates next to weights and KV.
 uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs) {
   const int64_t ffn =
@@ -91,13 +33,6 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs) {
 }
 
 }  // namespace
-
-uint64_t AvailableMemory() {
-  const std::optional<uint64_t> machine = MemAvailable();
-  const std::optional<uint64_t> group = GroupAvailable();
-  if (machine && group) return std::min(*machine, *group);
-  return machine.value_or(group.value_or(0));
-}
 
 Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs) {
   MemoryPlan plan;

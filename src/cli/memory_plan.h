@@ -10,10 +10,6 @@
 
 namespace erne {
 
-// Bytes that this process can still take: MemAvailable of /proc/meminfo, and what its control group
-// has left where that is less. 0 when neither can be read.
-uint64_t AvailableMemory();
-
 struct MemoryNeeds {
   uint64_t weight_bytes = 0;  // in the form that the executor computes with
   int64_t max_model_len = 0;  // asked for; 0: what the model was made for, as far as it fits

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <limits>
 
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "base/machine.h"
 #include "base/strings.h"
 
 namespace erne::cpu {
@@ -18,21 +16,6 @@ constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 // No computation of sizes may come near the end of 64 bits.
 constexpr int64_t kMaxBytes = int64_t{1} << 62;
-
-// Bytes that this process could have at most: the machine's, or its control group's. Where the
-// system promises more memory than it has, asking is no test: the process would be killed at first
-// touch.
-size_t MemoryOfMachine() {
-  size_t bytes = std::numeric_limits<size_t>::max();
-  const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
-  const int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
-  if (pages > 0 && page_bytes > 0)
-    bytes = static_cast<size_t>(pages) * static_cast<size_t>(page_bytes);
-  std::ifstream file("/sys/fs/cgroup/memory.max");  // a number or "max"; absent without cgroup v2
-  size_t limit = 0;
-  if (file >> limit) bytes = std::min(bytes, limit);
-  return bytes;
-}
 
 Status TooLarge(const std::string& what) {
   return ResourceExhausted(StrCat(what, " would need more than 2^62 bytes"));
@@ -77,8 +60,10 @@ Status Workspace::Allocate(const std::string& what) {
     if (!bytes || *bytes > kMaxBytes - total) return TooLarge(what);
     total += *bytes;
   }
-  static const size_t machine_bytes = MemoryOfMachine();
-  if (static_cast<size_t>(total) > machine_bytes) {
+  // Where the system promises more memory than it has, asking is no test: the process would be
+  // killed at first touch.
+  static const uint64_t machine_bytes = TotalMemory();
+  if (machine_bytes > 0 && static_cast<uint64_t>(total) > machine_bytes) {
     return ResourceExhausted(
         StrCat(what, " needs ", total, " bytes, this machine has ", machine_bytes));
   }

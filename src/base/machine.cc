@@ -1,0 +1,163 @@
+// Control groups. /proc/self/cgroup names the group of this process in each hierarchy, one line
+// "id:controllers:path"; version 2 has the id 0 and no controllers. Limits of every group on the
+// way to the root hold. In a container the path may be one that only the host sees, and then the
+// files that count lie at the root of the mount: folders that do not exist are passed over.
+#include "base/machine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+
+#include "base/strings.h"
+
+namespace erne {
+namespace {
+
+// The names of one version's files. Version 1 mounts each controller in a folder of its own.
+struct MemoryNames {
+  const char* controller;  // "": version 2
+  const char* limit;
+  const char* usage;
+  const char* cache;  // the line of memory.stat that counts pages of files not used lately
+};
+constexpr MemoryNames kMemoryNames[] = {
+    {"", "memory.max", "memory.current", "inactive_file"},
+    {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+};
+
+// Nothing where the file is absent, or says "max".
+std::optional<uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  file >> text;
+  return ParseNumber<uint64_t>(text);
+}
+
+// The value of the line `name` of a file of names and numbers (meminfo, memory.stat).
+std::optional<uint64_t> ReadLine(const std::string& path, std::string_view name) {
+  std::ifstream file(path);
+  std::string key;
+  uint64_t value = 0;
+  std::string rest;
+  while (file >> key >> value) {
+    if (key == name) return value;
+    std::getline(file, rest);
+  }
+  return std::nullopt;
+}
+
+bool HasController(std::string_view list, std::string_view controller) {
+  for (const std::string& name : Split(list, ',')) {
+    if (name == controller) return true;
+  }
+  return false;
+}
+
+// The folders of this process's group and of those around it, innermost first, the mount's root
+// last. controller "": version 2.
+std::vector<std::string> GroupFolders(const MachineFiles& files, const std::string& controller) {
+  const std::string root = controller.empty() ? files.cgroup : files.cgroup + "/" + controller;
+  std::vector<std::string> folders;
+  std::ifstream groups(files.proc + "/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string_view list = std::string_view(line).substr(first + 1, second - first - 1);
+    if (controller.empty() ? line.substr(0, first) != "0" : !HasController(list, controller)) {
+      continue;
+    }
+    std::string path = line.substr(second + 1);
+    while (path.size() > 1 && path.front() == '/') {
+      folders.push_back(root + path);
+      path.resize(path.rfind('/'));
+    }
+    break;
+  }
+  folders.push_back(root);
+  return folders;
+}
+
+// The least of what `read` finds in the groups around this process, of either version.
+template <typename Read>
+std::optional<uint64_t> LeastOfGroups(const MachineFiles& files, const Read& read) {
+  std::optional<uint64_t> least;
+  for (const MemoryNames& names : kMemoryNames) {
+    for (const std::string& folder : GroupFolders(files, names.controller)) {
+      const std::optional<uint64_t> value = read(folder + "/", names);
+      if (value) least = std::min(*value, least.value_or(*value));
+    }
+  }
+  return least;
+}
+
+uint64_t LeastKnown(std::optional<uint64_t> machine, std::optional<uint64_t> group) {
+  if (machine && group) return std::min(*machine, *group);
+  return machine.value_or(group.value_or(0));
+}
+
+std::optional<uint64_t> MemInfo(const MachineFiles& files, std::string_view name) {
+  const std::optional<uint64_t> kibibytes = ReadLine(files.proc + "/meminfo", name);
+  if (!kibibytes) return std::nullopt;
+  return *kibibytes * 1024;
+}
+
+// The quota of CPU time in CPUs, from the files of version 2 ("max 100000") or 1 (-1: none).
+std::optional<double> QuotaOf(const std::string& folder, bool version2) {
+  double quota = 0;
+  double period = 0;
+  if (version2) {
+    std::ifstream file(folder + "/cpu.max");
+    if (!(file >> quota >> period)) return std::nullopt;
+  } else {
+    std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
+    std::ifstream period_file(folder + "/cpu.cfs_period_us");
+    if (!(quota_file >> quota) || !(period_file >> period)) return std::nullopt;
+  }
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return quota / period;
+}
+
+}  // namespace
+
+int UsableCpus(const MachineFiles& files) {
+  int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
+  for (const char* controller : {"", "cpu"}) {
+    for (const std::string& folder : GroupFolders(files, controller)) {
+      const std::optional<double> quota = QuotaOf(folder, *controller == '\0');
+      if (quota && *quota < cpus) cpus = static_cast<int>(std::ceil(*quota));
+    }
+  }
+  return std::max(1, cpus);
+}
+
+uint64_t TotalMemory(const MachineFiles& files) {
+  const auto limit = [](const std::string& folder, const MemoryNames& names) {
+    return ReadNumber(folder + names.limit);
+  };
+  return LeastKnown(MemInfo(files, "MemTotal:"), LeastOfGroups(files, limit));
+}
+
+uint64_t AvailableMemory(const MachineFiles& files) {
+  const auto left = [](const std::string& folder,
+                       const MemoryNames& names) -> std::optional<uint64_t> {
+    const std::optional<uint64_t> limit = ReadNumber(folder + names.limit);
+    const std::optional<uint64_t> usage = ReadNumber(folder + names.usage);
+    if (!limit || !usage) return std::nullopt;
+    const uint64_t cache = ReadLine(folder + "memory.stat", names.cache).value_or(0);
+    const uint64_t used = *usage - std::min(cache, *usage);
+    return *limit > used ? *limit - used : 0;
+  };
+  return LeastKnown(MemInfo(files, "MemAvailable:"), LeastOfGroups(files, left));
+}
+
+}  // namespace erne

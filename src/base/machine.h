@@ -1,0 +1,29 @@
+// What the machine offers this process: CPUs and memory, as the machine has them and as the control
+// groups (containers, systemd units) around the process bound them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace erne {
+
+// Where the numbers are read; tests give folders of their own.
+struct MachineFiles {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+// CPUs that this process may use: its affinity mask, and the quota of its control groups rounded
+// up; at least 1.
+int UsableCpus(const MachineFiles& files = {});
+
+// Bytes that this process could have at most: the machine's memory, or the limit of a control group
+// where that is less. 0 when neither can be read.
+uint64_t TotalMemory(const MachineFiles& files = {});
+
+// Bytes that this process can still take: MemAvailable of the machine, or what a control group has
+// left where that is less. Pages of files count as free: the system gives them back on demand. 0
+// when neither can be read.
+uint64_t AvailableMemory(const MachineFiles& files = {});
+
+}  // namespace erne
