@@ -87,16 +87,6 @@ Status CheckFormat(const FileSet& files, const std::string& wanted) {
       "--quantization");
 }
 
-// Bytes of the weights in memory: float16 is widened to float32 by the CPU executor, the rest stays
-// as stored.
-uint64_t WeightBytes(const Model& model) {
-  uint64_t bytes = 0;
-  for (const auto& [name, tensor] : model.weights.checkpoint->tensors()) {
-    bytes += tensor.bytes() * (tensor.dtype == DType::kF16 ? 2 : 1);
-  }
-  return bytes;
-}
-
 Result<MemoryPlan> MakePlan(const Model& model, const ServeOptions& options) {
   const ModelSpec& spec = model.spec;
   if (options.max_model_len > spec.max_positions) {
@@ -106,7 +96,7 @@ Result<MemoryPlan> MakePlan(const Model& model, const ServeOptions& options) {
         "--max-model-len");
   }
   MemoryNeeds needs;
-  needs.weight_bytes = WeightBytes(model);
+  needs.weight_bytes = MeasureModel(model).weight_bytes;
   needs.max_model_len = options.max_model_len;
   needs.max_num_seqs = options.max_num_seqs;
   needs.max_num_batched_tokens = options.max_num_batched_tokens;

@@ -1,9 +1,13 @@
 #include "cli/memory_plan.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/make_executor.h"
 #include "kv/block_pool.h"
+#include "model/model.h"
 
 namespace erne {
 namespace {
@@ -77,6 +81,34 @@ TEST(MemoryPlanTest, TooLittleMemoryIsRefusedWithNumbers) {
 
 TEST(MemoryPlanTest, UnknownMemoryRefusesNothing) {
   EXPECT_EQ(PlanMemory(Ernie03B(), Needs(2048, 0))->num_blocks, 8 * 128);
+}
+
+// What the plan takes for the weights is what the CPU executor allocates for them, but for padding:
+// to 16 outputs, to a cache line, and large matrices to a huge page.
+TEST(MemoryPlanTest, WeightsAreCountedAsTheExecutorKeepsThem) {
+  const char* source = std::getenv("ERNE_SOURCE");
+  const std::string root = source == nullptr ? "." : source;
+  for (const char* folder :
+       {"/models/erne-mini", "/tests/data/reference-models/ernie4_5-dense-bf16",
+        "/tests/data/reference-models/ernie4_5-dense-gptq-actorder"}) {
+    auto files = OpenFolder(root + folder);
+    ASSERT_TRUE(files.ok()) << files.status().message();
+    auto loaded = LoadModel(*files);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    const auto model = std::make_shared<const Model>(*std::move(loaded));
+    const auto executor = MakeExecutor("cpu", model,
+                                       {.max_rows = 1,
+                                        .max_logit_rows = 1,
+                                        .max_sequences = 1,
+                                        .max_context = 16,
+                                        .num_blocks = 1},
+                                       1);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    const uint64_t planned = MeasureModel(*model).weight_bytes;
+    const uint64_t taken = (*executor)->info().weight_bytes;
+    EXPECT_GE(taken, planned) << folder;
+    EXPECT_LE(taken, planned + planned / 10) << folder;
+  }
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct FaultList {
   }
 };
 
-// A 4-bit matrix whose parts are found and checked, not yet unpacked.
+// A 4-bit matrix whose parts are found and checked, not yet unpacked. The target has its sizes.
 struct PendingUnpack {
   std::string name;
   LinearWeights* target = nullptr;
@@ -52,12 +52,12 @@ class Loader {
         quantization_(quantization),
         checkpoint_(std::move(checkpoint)) {}
 
-  Result<LoadedWeights> Load() {
+  Result<LoadedWeights> Load(bool unpack) {
     LoadedWeights loaded;
     BindModel(loaded.weights);
     if (!TooManyFaults()) FindUnused();
     ERNE_RETURN_IF_ERROR(Verdict());
-    ERNE_RETURN_IF_ERROR(Unpack());
+    if (unpack) ERNE_RETURN_IF_ERROR(Unpack());
     loaded.weights.checkpoint = checkpoint_;
     loaded.precision = Precision();
     return loaded;
@@ -153,6 +153,10 @@ class Loader {
       return wrong_.Add(StrCat("`", qweight, "` ([", rows, ", ", cols,
                                "] cannot be 4-bit in groups of ", group, ")"));
     }
+    Int4Matrix& sizes = out.matrix.emplace<Int4Matrix>();
+    sizes.rows = rows;
+    sizes.cols = cols;
+    sizes.group = group;
     PendingUnpack job{.name = name, .target = &out, .group = group};
     const Shape packed = gptq ? Shape{cols / 8, rows} : Shape{cols, rows / 8};
     job.qweight = Find(qweight, packed, {}, IsInt32, "I32");
@@ -289,8 +293,8 @@ class Loader {
 
 Result<LoadedWeights> LoadWeights(const ModelSpec& spec, const Architecture& architecture,
                                   const QuantizationSpec& quantization,
-                                  std::shared_ptr<const Checkpoint> checkpoint) {
-  return Loader(spec, architecture, quantization, std::move(checkpoint)).Load();
+                                  std::shared_ptr<const Checkpoint> checkpoint, bool unpack) {
+  return Loader(spec, architecture, quantization, std::move(checkpoint)).Load(unpack);
 }
 
 }  // namespace erne

@@ -18,10 +18,10 @@ struct LoadedWeights {
 };
 
 // Walks `spec`, finds every tensor that it asks for and checks its type and shape; then unpacks
-// 4-bit matrices (on all CPUs). Errors name up to ten missing, misshapen and unused tensors each,
-// and how many there are.
+// 4-bit matrices (on all CPUs), or with `unpack` false only notes their sizes. Errors name up to
+// ten missing, misshapen and unused tensors each, and how many there are.
 Result<LoadedWeights> LoadWeights(const ModelSpec& spec, const Architecture& architecture,
                                   const QuantizationSpec& quantization,
-                                  std::shared_ptr<const Checkpoint> checkpoint);
+                                  std::shared_ptr<const Checkpoint> checkpoint, bool unpack);
 
 }  // namespace erne

@@ -39,7 +39,7 @@ Result<ModelSpec> LoadSpec(const FileSet& files) {
   return spec;
 }
 
-Result<Model> LoadModel(std::shared_ptr<const FileSet> files) {
+Result<Model> LoadModel(std::shared_ptr<const FileSet> files, const LoadOptions& options) {
   ERNE_ASSIGN_OR_RETURN(const Json config, ReadConfig(*files));
   const auto in_config = [&](const Status& status) {
     return status.WithContext(ConfigPath(*files));
@@ -53,7 +53,7 @@ Result<Model> LoadModel(std::shared_ptr<const FileSet> files) {
 
   ERNE_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(files));
   Result<LoadedWeights> loaded =
-      LoadWeights(*spec, **architecture, *quantization, std::move(checkpoint));
+      LoadWeights(*spec, **architecture, *quantization, std::move(checkpoint), options.unpack);
   if (!loaded.ok()) return loaded.status().WithContext(files->path());
   Model model;
   model.spec = std::move(spec).value();
