@@ -33,10 +33,11 @@ class PercentFormatter {
       at_ = percent;
       if (at_ < view_.size()) Directive();
     }
-    // Whatever has items may have been meant as a mapping; the rest must be used up.
-    const bool plain = values_.is_none() || values_.is_number() || values_.is_string();
+    // Whatever has subscripts may have been meant as a mapping; the rest must be used up.
+    const bool subscripts = values_.is_undefined() || values_.is_list() || values_.is_dict() ||
+                            std::string_view(values_.TypeName()) == "range";
     const bool surplus =
-        values_.is_tuple() ? next_ < values_.AsItems().size() : plain && next_ == 0;
+        values_.is_tuple() ? next_ < values_.AsItems().size() : !subscripts && next_ == 0;
     if (surplus) Fail("not all arguments converted during string formatting");
     return out_.Build();
   }
@@ -102,7 +103,7 @@ class PercentFormatter {
       spec.alternate |= flag == '#';
       zero |= flag == '0';
       left |= flag == '-';
-      if (flag == '+' || (flag == ' ' && spec.sign == '-')) spec.sign = flag;
+      if (flag == '+' || (flag == ' ' && spec.sign == 0)) spec.sign = flag;
     }
     spec.width = NumberOrStar();
     if (spec.width < 0) {
@@ -132,6 +133,7 @@ class PercentFormatter {
       case 'a':
         return AppendText(Repr(runtime_, value), spec);
       case 'c':
+        spec.precision = -1;
         return AppendText(Character(value), spec);
       case 'd':
       case 'i':

@@ -52,7 +52,7 @@ std::string Grouped(const std::string& digits, char separator, size_t group) {
 
 std::string SignOf(bool negative, char sign) {
   if (negative) return "-";
-  return sign == '-' ? "" : std::string(1, sign);
+  return sign == 0 || sign == '-' ? "" : std::string(1, sign);
 }
 
 std::string Printf(char type, int precision, bool alternate, double value) {
@@ -86,9 +86,11 @@ FormatSpec ParseFormatSpec(std::string_view text) {
     if (!behind.empty() && IsAlign(static_cast<unsigned char>(behind[0]))) {
       spec.fill = first;
       spec.align = behind[0];
+      spec.explicit_align = true;
       text = behind.substr(1);
     } else if (IsAlign(first)) {
       spec.align = static_cast<char>(first);
+      spec.explicit_align = true;
       text = behind;
     }
   }
@@ -176,6 +178,10 @@ Text PadFormatted(Runtime& runtime, const FormattedNumber& number, const FormatS
   const Text prefix(number.prefix, trusted);
   TextBuilder out(runtime.budget());
   if (spec.align == '=') {
+    const auto size = static_cast<int64_t>(number.prefix.size() + number.digits.size());
+    if (spec.grouping != 0 && spec.fill == '0' && size < spec.width) {
+      Fail("zeros in front of grouped digits are not supported in format specifiers");
+    }
     out.Append(prefix);
     const auto prefix_size = static_cast<int64_t>(number.prefix.size());
     out.Append(Pad(runtime, digits, spec.width - prefix_size, spec.fill, Side::kLeft));
@@ -200,14 +206,18 @@ Text FormatValue(Runtime& runtime, const Value& value, const FormatSpec& spec) {
   if (value.is_integral() && real_type) {
     return PadFormatted(runtime, FormatReal(value.AsDouble(), spec), spec, true);
   }
-  if (value.is_int() || (value.is_bool() && integer_type)) {
+  if (value.is_integral()) {
     if (spec.precision >= 0) Fail("Precision not allowed in integer format specifier");
     if (spec.type == 0 || integer_type)
       return PadFormatted(runtime, FormatInteger(value.AsInt(), spec), spec, true);
   }
   if (value.is_string() && (spec.type == 0 || spec.type == 's')) {
-    if (spec.align == '=' && spec.fill != '0')
-      Fail("'=' alignment not allowed in string format specifier");
+    const char* refused = nullptr;
+    if (spec.explicit_align && spec.align == '=') refused = "'=' alignment";
+    if (spec.sign != 0) refused = "Sign or space";
+    if (spec.alternate) refused = "Alternate form (#)";
+    if (spec.grouping != 0) refused = "Grouping";
+    if (refused != nullptr) Fail(refused, " not allowed in string format specifier");
     Text text = value.AsText();
     if (spec.precision >= 0) {
       text = text.Sub(runtime.budget(), 0,

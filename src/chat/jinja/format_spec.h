@@ -17,8 +17,9 @@ namespace erne::jinja {
 // language.
 struct FormatSpec {
   char32_t fill = ' ';
-  char align = 0;  // '<' '>' '^' '=' or 0: left for texts, right for numbers
-  char sign = '-';
+  char align = 0;               // '<' '>' '^' '=' or 0: left for texts, right for numbers
+  bool explicit_align = false;  // false too for the '=' that a leading zero stands for
+  char sign = 0;                // '+' '-' ' ' or 0, which is as '-'
   bool alternate = false;
   int64_t width = 0;
   char grouping = 0;  // ',' '_' or 0
