@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -13,7 +11,8 @@
 #include "base/strings.h"
 #include "cli/make_executor.h"
 #include "cli/memory_plan.h"
-#include "embedded/default_model.h"
+#include "cli/model_files.h"
+#include "cli/read_input.h"
 #include "engine/engine.h"
 #include "kv/block_pool.h"
 #include "model/model.h"
@@ -24,9 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kEmbeddedName = "erne-mini";
 constexpr const char* kTemplateFile = "chat_template.jinja";
-constexpr uintmax_t kMaxTemplateBytes = 1 << 20;
+constexpr size_t kMaxTemplateBytes = 1 << 20;
 
 // A model's files with another chat template.
 class FilesWithTemplate : public FileSet {
@@ -47,23 +45,6 @@ class FilesWithTemplate : public FileSet {
   const std::shared_ptr<const FileSet> files_;
   const std::string text_;
 };
-
-Result<std::string> ReadTemplate(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  if (error)
-    return NotFound(StrCat("--chat-template: ", path, ": ", error.message()), "--chat-template");
-  if (size > kMaxTemplateBytes) {
-    return InvalidArgument(
-        StrCat("--chat-template: ", path, " is larger than ", FormatBytes(kMaxTemplateBytes)),
-        "--chat-template");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return NotFound(StrCat("--chat-template: cannot read ", path), "--chat-template");
-  return text.str();
-}
 
 // The format that config.json says the weights have: "awq", "gptq", ..., "none".
 std::string StoredFormat(const FileSet& files) {
@@ -119,30 +100,16 @@ void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
 }  // namespace
 
 Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& options) {
-  std::error_code error;
-  const std::string& model = options.model;
-  const bool named = !model.empty();
-  std::shared_ptr<const FileSet> files;
-  if (!named || (model == kEmbeddedName && !fs::exists(model, error))) {
-    files = MakeEmbeddedFileSet(StrCat("embedded:", kEmbeddedName), EmbeddedDefaultModel());
-  } else if (!fs::exists(model, error)) {
-    return NotFound(StrCat("there is no model at ", model, " (tried ",
-                           fs::absolute(model, error).string(),
-                           "): name the folder that holds its config.json"));
-  } else if (!fs::is_directory(model, error)) {
-    return InvalidArgument(
-        StrCat(model, " is a file: name the folder that holds the model's config.json"));
-  } else {
-    ERNE_ASSIGN_OR_RETURN(files, OpenFolder(model));
-  }
+  ERNE_ASSIGN_OR_RETURN(std::shared_ptr<const FileSet> files, OpenModelFiles(options.model));
   if (options.chat_template.empty()) return files;
-  ERNE_ASSIGN_OR_RETURN(std::string text, ReadTemplate(options.chat_template));
+  ERNE_ASSIGN_OR_RETURN(std::string text,
+                        ReadInput("--chat-template", options.chat_template, kMaxTemplateBytes));
   return std::shared_ptr<const FileSet>(
       std::make_shared<FilesWithTemplate>(std::move(files), std::move(text)));
 }
 
 std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& options) {
-  if (options.model.empty() && options.served_names.empty()) return ServedNames(kEmbeddedName, {});
+  if (options.model.empty() && options.served_names.empty()) return ServedNames(kEmbeddedModel, {});
   std::string path = files.path();
   const fs::path last = fs::path(path).filename();
   if (last == "." || last == "..") {  // "erne serve ." is served under the folder's name

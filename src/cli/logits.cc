@@ -4,11 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "base/file_set.h"
@@ -16,6 +14,8 @@
 #include "base/strings.h"
 #include "cli/flags.h"
 #include "cli/make_executor.h"
+#include "cli/read_input.h"
+#include "cli/token_ids.h"
 #include "executor/executor.h"
 #include "kv/block_pool.h"
 #include "model/model.h"
@@ -27,7 +27,7 @@ namespace {
 // Rows in one batch: the result of a row does not depend on it, the memory of the workspace does.
 constexpr int64_t kMaxRows = 128;
 // An --ids-file larger than this is no list of token ids of one prompt.
-constexpr int64_t kMaxIdsBytes = int64_t{16} << 20;
+constexpr size_t kMaxIdsBytes = size_t{16} << 20;
 
 struct LogitsOptions {
   std::vector<std::string> model;
@@ -45,44 +45,6 @@ struct LogitsResult {
   int64_t top_k = 0;
   std::map<int64_t, std::vector<int32_t>> experts;  // layer -> [prompt, top_k]
 };
-
-// Ids separated by commas or white space, each within the vocabulary. `flag` is where they came
-// from.
-Result<std::vector<int32_t>> ParseIds(const std::string& flag, std::string_view text,
-                                      int64_t vocab) {
-  std::string spaced(text);
-  std::replace(spaced.begin(), spaced.end(), ',', ' ');
-  std::istringstream words(spaced);
-  std::vector<int32_t> ids;
-  std::string word;
-  while (words >> word) {
-    const std::optional<int64_t> id = ParseNumber<int64_t>(word);
-    if (!id) return InvalidArgument(StrCat(flag, ": '", word, "' is not a token id"), flag);
-    if (*id < 0 || *id >= vocab) {
-      return InvalidArgument(
-          StrCat(flag, ": token id ", *id, " is outside the vocabulary of ", vocab), flag);
-    }
-    ids.push_back(static_cast<int32_t>(*id));
-  }
-  if (ids.empty()) return InvalidArgument(StrCat(flag, ": the list of token ids is empty"), flag);
-  return ids;
-}
-
-Result<std::string> ReadIdsFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(StrCat("--ids-file: cannot read ", path), "--ids-file");
-  std::string text(kMaxIdsBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || (!file.eof() && file.fail())) {
-    return DataLoss(StrCat("--ids-file: error while reading ", path));
-  }
-  if (static_cast<int64_t>(text.size()) > kMaxIdsBytes) {
-    return InvalidArgument(
-        StrCat("--ids-file: ", path, " is larger than ", FormatBytes(kMaxIdsBytes)), "--ids-file");
-  }
-  return text;
-}
 
 // Keeps the experts of the rows that were just run.
 void AppendExperts(const RoutingTrace& trace, LogitsResult& result) {
@@ -133,10 +95,10 @@ Result<LogitsResult> RunModel(const LogitsOptions& options) {
   const std::string flag = options.ids_file.empty() ? "--ids" : "--ids-file";
   std::string text = options.ids;
   if (!options.ids_file.empty()) {
-    ERNE_ASSIGN_OR_RETURN(text, ReadIdsFile(options.ids_file));
+    ERNE_ASSIGN_OR_RETURN(text, ReadInput(flag, options.ids_file, kMaxIdsBytes));
   }
   ERNE_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
-                        ParseIds(flag, text, model->spec.vocab_size));
+                        ParseTokenIds(flag, text, model->spec.vocab_size));
   const auto prompt_size = static_cast<int64_t>(prompt.size());
   const int64_t context = model->spec.max_positions;
   if (prompt_size > context) {
@@ -196,9 +158,8 @@ void PrintRows(const std::vector<T>& values, int64_t width, std::FILE* file) {
 bool Print(const LogitsResult& result, std::FILE* file) {
   std::fputs("{\"logits\":", file);
   PrintRows(result.logits, result.vocab, file);
-  std::string ids;
-  AppendArray(std::span<const int32_t>(result.greedy_ids), ids);
-  std::fprintf(file, ",\n\"greedy_ids\":%s,\n\"experts\":{", ids.c_str());
+  std::fprintf(file, ",\n\"greedy_ids\":%s,\n\"experts\":{",
+               FormatTokenIds(result.greedy_ids).c_str());
   const char* separator = "";
   for (const auto& [layer, experts] : result.experts) {
     std::fprintf(file, "%s\"%lld\":", separator, static_cast<long long>(layer));

@@ -10,6 +10,7 @@
 #include "cli/logits.h"
 #ifdef ERNE_HAVE_SERVER
 #include "cli/serve.h"
+#include "cli/tokenize.h"
 #endif
 
 namespace erne {
@@ -22,13 +23,16 @@ struct Subcommand {
 };
 
 #ifndef ERNE_HAVE_SERVER
-int RunServe(const std::vector<std::string>&) {
+// A core build has the executors alone: no tokenizer, no templates, no server.
+int NotInCore(const std::vector<std::string>&) {
   std::fputs(
-      "erne serve: this is a core build (ERNE_SERVER=OFF), which has no server; build with "
+      "erne: this is a core build (ERNE_SERVER=OFF), which lacks this command; build with "
       "ERNE_SERVER=ON\n",
       stderr);
   return 1;
 }
+constexpr auto RunServe = NotInCore;
+constexpr auto RunTokenize = NotInCore;
 #endif
 
 const std::vector<Subcommand>& Subcommands() {
@@ -37,6 +41,9 @@ const std::vector<Subcommand>& Subcommands() {
        {"serve a model with an OpenAI-compatible API and a chat page",
         "以 OpenAI 兼容的 API 和聊天网页提供模型服务"},
        RunServe},
+      {"tokenize",
+       {"turn a text into token ids, and back", "把文本变成 token id，或还原"},
+       RunTokenize},
       {"health",
        {"ask a running server whether it is healthy", "询问运行中的服务是否正常"},
        RunHealth},

@@ -1,0 +1,31 @@
+#include "cli/model_files.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "base/strings.h"
+#include "embedded/default_model.h"
+
+namespace erne {
+
+namespace fs = std::filesystem;
+
+Result<std::shared_ptr<const FileSet>> OpenModelFiles(const std::string& model) {
+  std::error_code error;
+  const bool exists = !model.empty() && fs::exists(model, error);
+  if (model.empty() || (model == kEmbeddedModel && !exists)) {
+    return MakeEmbeddedFileSet(StrCat("embedded:", kEmbeddedModel), EmbeddedDefaultModel());
+  }
+  if (!exists) {
+    return NotFound(StrCat("there is no model at ", model, " (tried ",
+                           fs::absolute(model, error).string(),
+                           "): name the folder that holds its config.json"));
+  }
+  if (!fs::is_directory(model, error)) {
+    return InvalidArgument(
+        StrCat(model, " is a file: name the folder that holds the model's config.json"));
+  }
+  return OpenFolder(model);
+}
+
+}  // namespace erne
