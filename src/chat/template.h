@@ -21,7 +21,7 @@ namespace erne {
 
 struct TemplateLimits {
   int max_depth = 200;                   // nesting of expressions, blocks, macro calls and values
-  int64_t max_steps = 5'000'000;         // evaluated nodes
+  int64_t max_steps = 5'000'000;         // evaluated nodes; 64 bytes read or written count as one
   size_t max_output = 64 * 1024 * 1024;  // bytes, of the output and of any string on the way
 };
 
@@ -47,6 +47,7 @@ class ChatTemplate {
   // is not, through concatenation, slicing, filters and methods (a result that mixes the two inside
   // one transformation, such as tojson or replace, may be marked untrusted as a whole). Errors:
   // InvalidArgument with raise_exception's own message, or what failed and the template line.
+  // With the default limits it needs less than 2 MiB of stack (release build).
   Result<std::vector<TextPiece>> Render(const Json& trusted, const Json& untrusted) const;
 
  private:
