@@ -18,10 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ERNE_CHECK(!request.status().message().empty());
     return 0;
   }
-  ERNE_CHECK(request->choices >= 1 && request->max_tokens.value_or(1) >= 1);
-  ERNE_CHECK(request->temperature.value_or(1) >= 0 && request->repetition_penalty.value_or(1) > 0);
-  ERNE_CHECK(request->top_p.value_or(1) > 0 && request->top_p.value_or(1) <= 1);
-  for (const erne::Json& message : request->messages.AsArray()) {
+  ERNE_CHECK(request->options.choices >= 1 && request->options.max_tokens.value_or(1) >= 1);
+  ERNE_CHECK(request->options.temperature.value_or(1) >= 0 &&
+             request->options.repetition_penalty.value_or(1) > 0);
+  ERNE_CHECK(request->options.top_p.value_or(1) > 0 && request->options.top_p.value_or(1) <= 1);
+  for (const erne::Json& message : request->conversation.messages.AsArray()) {
     ERNE_CHECK(message.Find("role")->is_string() && message.Find("content")->is_string());
   }
   return 0;

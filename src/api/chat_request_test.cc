@@ -20,45 +20,64 @@ Result<ChatRequest> With(std::string_view members) {
 TEST(ChatRequest, Defaults) {
   const Result<ChatRequest> request = Parse(StrCat("{", kMessages, "}"));
   ASSERT_TRUE(request.ok()) << request.status().message();
-  EXPECT_EQ(request->model, "");
-  EXPECT_EQ(request->choices, 1);
-  EXPECT_FALSE(request->temperature || request->top_p || request->top_k ||
-               request->repetition_penalty);
-  EXPECT_FALSE(request->seed || request->max_tokens);
-  EXPECT_TRUE(request->add_generation_prompt && request->skip_special_tokens);
-  EXPECT_FALSE(request->stream || request->include_usage || request->ignore_eos ||
-               request->include_stop);
-  EXPECT_TRUE(request->tools.is_null() && request->documents.is_null());
+  EXPECT_EQ(request->options.model, "");
+  EXPECT_EQ(request->options.choices, 1);
+  EXPECT_FALSE(request->options.temperature || request->options.top_p || request->options.top_k ||
+               request->options.repetition_penalty);
+  EXPECT_FALSE(request->options.seed || request->options.max_tokens);
+  EXPECT_TRUE(request->conversation.add_generation_prompt && request->options.skip_special_tokens);
+  EXPECT_FALSE(request->options.stream || request->options.include_usage ||
+               request->options.ignore_eos || request->options.include_stop);
+  EXPECT_TRUE(request->conversation.tools.is_null() && request->conversation.documents.is_null());
 }
 
 TEST(ChatRequest, EveryHonouredFieldArrives) {
   const Result<ChatRequest> request = With(
       R"("model":"m","request_id":"r-1","n":2,"temperature":0.5,"top_p":0.25,"top_k":40,"repetition_penalty":1.15,
          "seed":-1,"max_tokens":5,"stop":["a","b"],"stop_token_ids":[3,4.0],"include_stop_str_in_output":true,
+         "min_p":0.125,"presence_penalty":-0.5,"frequency_penalty":2,"logit_bias":{"7":-100,"0":1.5},"min_tokens":3,
+         "bad_words":["x"," y"],"allowed_token_ids":[9,8],"logprobs":true,"top_logprobs":20,
+         "repetition_detection":{"max_pattern_size":20,"min_count":4},"add_special_tokens":true,
          "ignore_eos":true,"skip_special_tokens":false,"stream":true,
          "stream_options":{"include_usage":true,"continuous_usage_stats":true},
          "add_generation_prompt":false,"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low",
          "tools":[{"type":"function"}],"tool_choice":"none","documents":[{"text":"d"}],
          "response_format":{"type":"text"},"user":"u")");
   ASSERT_TRUE(request.ok()) << request.status().message();
-  EXPECT_EQ(request->model, "m");
-  EXPECT_EQ(request->request_id, "r-1");
-  EXPECT_EQ(request->choices, 2);
-  EXPECT_EQ(request->temperature, 0.5F);
-  EXPECT_EQ(request->top_p, 0.25F);
-  EXPECT_EQ(request->top_k, 40);
-  EXPECT_EQ(request->repetition_penalty, 1.15F);
-  EXPECT_EQ(request->seed, ~uint64_t{0});
-  EXPECT_EQ(request->max_tokens, 5);
-  EXPECT_EQ(request->stop, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(request->stop_token_ids, (std::vector<int32_t>{3, 4}));
-  EXPECT_TRUE(request->include_stop && request->ignore_eos && request->stream);
-  EXPECT_TRUE(request->include_usage && request->continuous_usage);
-  EXPECT_FALSE(request->skip_special_tokens || request->add_generation_prompt);
-  EXPECT_EQ(request->template_variables.Dump(),
+  EXPECT_EQ(request->options.model, "m");
+  EXPECT_EQ(request->options.request_id, "r-1");
+  EXPECT_EQ(request->options.choices, 2);
+  EXPECT_EQ(request->options.temperature, 0.5F);
+  EXPECT_EQ(request->options.top_p, 0.25F);
+  EXPECT_EQ(request->options.top_k, 40);
+  EXPECT_EQ(request->options.repetition_penalty, 1.15F);
+  EXPECT_EQ(request->options.seed, ~uint64_t{0});
+  EXPECT_EQ(request->options.max_tokens, 5);
+  EXPECT_EQ(request->options.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request->options.stop_token_ids, (std::vector<int32_t>{3, 4}));
+  EXPECT_TRUE(request->options.include_stop && request->options.ignore_eos &&
+              request->options.stream);
+  EXPECT_TRUE(request->options.include_usage && request->options.continuous_usage);
+  EXPECT_FALSE(request->options.skip_special_tokens || request->conversation.add_generation_prompt);
+  EXPECT_EQ(request->options.min_p, 0.125F);
+  EXPECT_EQ(request->options.presence_penalty, -0.5F);
+  EXPECT_EQ(request->options.frequency_penalty, 2);
+  ASSERT_EQ(request->options.logit_bias.size(), 2u);
+  EXPECT_EQ(request->options.logit_bias[0].token, 7);
+  EXPECT_EQ(request->options.logit_bias[0].bias, -100);
+  EXPECT_EQ(request->options.min_tokens, 3);
+  EXPECT_EQ(request->options.bad_words, (std::vector<std::string>{"x", " y"}));
+  EXPECT_EQ(request->options.allowed_token_ids, (std::vector<int32_t>{9, 8}));
+  EXPECT_EQ(request->options.logprobs, 20);
+  ASSERT_TRUE(request->options.repetition.has_value());
+  EXPECT_EQ(request->options.repetition->max_period, 20);
+  EXPECT_EQ(request->options.repetition->min_period, 1);
+  EXPECT_EQ(request->options.repetition->min_count, 4);
+  EXPECT_TRUE(request->conversation.add_special_tokens);
+  EXPECT_EQ(request->conversation.template_variables.Dump(),
             R"({"enable_thinking":false,"reasoning_effort":"low"})");
-  EXPECT_EQ(request->tools.Dump(), R"([{"type":"function"}])");
-  EXPECT_EQ(request->documents.Dump(), R"([{"text":"d"}])");
+  EXPECT_EQ(request->conversation.tools.Dump(), R"([{"type":"function"}])");
+  EXPECT_EQ(request->conversation.documents.Dump(), R"([{"text":"d"}])");
 }
 
 TEST(ChatRequest, TheNewerLimitWins) {
@@ -66,11 +85,11 @@ TEST(ChatRequest, TheNewerLimitWins) {
                               R"("max_completion_tokens":9,"max_tokens":5)"}) {
     const Result<ChatRequest> request = With(members);
     ASSERT_TRUE(request.ok());
-    EXPECT_EQ(request->max_tokens, 9);
-    EXPECT_EQ(request->max_tokens_field, "max_completion_tokens");
+    EXPECT_EQ(request->options.max_tokens, 9);
+    EXPECT_EQ(request->options.max_tokens_field, "max_completion_tokens");
   }
-  EXPECT_EQ(With(R"("stop":"x")")->stop, std::vector<std::string>{"x"});
-  EXPECT_EQ(With(R"("top_k":99999999999)")->top_k, std::numeric_limits<int32_t>::max());
+  EXPECT_EQ(With(R"("stop":"x")")->options.stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(With(R"("top_k":99999999999)")->options.top_k, std::numeric_limits<int32_t>::max());
 }
 
 TEST(ChatRequest, UnknownFieldsAreReportedAndAccepted) {
@@ -133,12 +152,32 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("tool_choice":{"type":"function"})", "tool_choice", "function"},
       {R"("response_format":{"type":"json_object"})", "response_format", "json_object"},
       {R"("response_format":{})", "response_format", "null"},
-      {R"("logprobs":true)", "logprobs", "not supported yet"},
-      {R"("top_logprobs":3)", "top_logprobs", "not supported yet"},
-      {R"("logit_bias":{"5":1})", "logit_bias", "not supported yet"},
-      {R"("presence_penalty":0.5)", "presence_penalty", "not supported yet"},
+      {R"("logprobs":1)", "logprobs", "true or false"},
+      {R"("top_logprobs":3)", "top_logprobs", "needs `logprobs`"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs", "at most 20, not 21"},
+      {R"("logit_bias":{"5":101})", "logit_bias", "from -100 to 100, not 101 for token 5"},
+      {R"("logit_bias":{"5":"1"})", "logit_bias", "\"1\""},
+      {R"("logit_bias":{"-5":1})", "logit_bias", "\"-5\""},
+      {R"("logit_bias":{"five":1})", "logit_bias", "\"five\""},
+      {R"("logit_bias":{"5":1,"05":1})", "logit_bias", "token 5 twice"},
+      {R"("logit_bias":[5])", "logit_bias", "array"},
+      {R"("presence_penalty":2.5)", "presence_penalty", "at least -2 and at most 2"},
       {R"("frequency_penalty":3)", "frequency_penalty", "at most 2"},
-      {R"("min_p":0.1)", "min_p", "not supported yet"},
+      {R"("min_p":1.1)", "min_p", "at most 1"},
+      {R"("min_tokens":-1)", "min_tokens", "at least 0"},
+      {R"("bad_words":"x")", "bad_words", "array"},
+      {R"("bad_words":[1])", "bad_words", "strings only"},
+      {R"("bad_words":[""])", "bad_words", "empty"},
+      {R"("allowed_token_ids":[])", "allowed_token_ids", "empty"},
+      {R"("allowed_token_ids":[-1])", "allowed_token_ids", "-1"},
+      {R"("repetition_detection":{"max_pattern_size":4})", "repetition_detection", "min_count"},
+      {R"("repetition_detection":{"max_pattern_size":1025,"min_count":2})", "repetition_detection",
+       "0..1024"},
+      {R"("repetition_detection":{"max_pattern_size":4,"min_pattern_size":5,"min_count":2})",
+       "repetition_detection", "min_pattern_size"},
+      {R"("repetition_detection":{"max_pattern_size":"x"})",
+       "repetition_detection.max_pattern_size", "\"x\""},
+      {R"("repetition_detection":{"pattern":4})", "repetition_detection", "\"pattern\""},
       {R"("guided_json":{})", "guided_json", "not supported yet"},
       {R"("structured_outputs":{"json":{}})", "structured_outputs", "not supported yet"},
       {R"("echo":true)", "echo", "not supported yet"},
@@ -165,6 +204,18 @@ TEST(ChatRequest, WhatAsksForNothingIsAccepted) {
          "frequency_penalty":0.0,"min_p":0,"min_tokens":0,"echo":false,"functions":[],"modalities":["text"],
          "guided_json":null,"structured_outputs":null,"prompt_logprobs":null,"best_of":1,"length_penalty":1.0)");
   EXPECT_TRUE(request.ok()) << request.status().message();
+}
+
+TEST(ChatRequest, LogprobsAreAskedForInTwoFields) {
+  EXPECT_EQ(With(R"("logprobs":true)")->options.logprobs, 0);
+  EXPECT_EQ(With(R"("logprobs":false,"top_logprobs":0)")->options.logprobs, -1);
+}
+
+TEST(ChatRequest, LoopsMayBeLeftToRun) {
+  const Result<ChatRequest> request = With(R"("repetition_detection":{"max_pattern_size":0})");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  ASSERT_TRUE(request->options.repetition.has_value());
+  EXPECT_FALSE(request->options.repetition->enabled());
 }
 
 TEST(ChatRequest, StopsAreBounded) {

@@ -37,9 +37,9 @@ struct HttpResponse {
   HttpHeaders headers;  // others: Retry-After, X-Request-Id
 };
 
-// The way back for one request. Every method may be called from any thread; callbacks run on the connection's own strand,
-// one at a time. Exactly one answer is given: Send, or BeginStream ... EndStream. After the client has gone every
-// call is a quiet no-op.
+// The way back for one request. Every method may be called from any thread; callbacks run on the
+// connection's own strand, one at a time. Exactly one answer is given: Send, or BeginStream ...
+// EndStream. After the client has gone every call is a quiet no-op.
 class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
@@ -56,14 +56,17 @@ class ResponseWriter {
   virtual void Post(std::function<void()> work) = 0;
   // Bytes queued and not yet taken by the socket: for back-pressure.
   virtual size_t pending_bytes() const = 0;
-  // `callback` runs on the strand whenever pending_bytes() has fallen to 0 after a Write. Set once, before BeginStream.
+  // `callback` runs on the strand whenever pending_bytes() has fallen to 0 after a Write. Set once,
+  // before BeginStream.
   virtual void OnDrained(std::function<void()> callback) = 0;
-  // `callback` runs on the strand when the client goes away before the answer is complete. Set once. It may hold the only
-  // references that keep a request alive; all callbacks are dropped when the answer is complete or the client is gone.
+  // `callback` runs on the strand when the client goes away before the answer is complete. Set
+  // once. It may hold the only references that keep a request alive; all callbacks are dropped when
+  // the answer is complete or the client is gone.
   virtual void OnDisconnect(std::function<void()> callback) = 0;
 };
 
-// What http serves. Called on a connection's strand; must not block (no waiting for tokens). Thread-safe.
+// What http serves. Called on a connection's strand; must not block (no waiting for tokens).
+// Thread-safe.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;

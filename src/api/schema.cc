@@ -12,110 +12,162 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 using enum FieldKind;
 using enum FieldUse;
 
-// Names, kinds and limits are those of OpenAI's API and vLLM's extensions to it.
-constexpr RequestField kChatFields[] = {
-    {"model", kString, kHonoured, "",
+// Which endpoints a row is for.
+constexpr unsigned kC = static_cast<unsigned>(Endpoint::kChat);
+constexpr unsigned kT = static_cast<unsigned>(Endpoint::kCompletions);  // text
+constexpr unsigned kK = static_cast<unsigned>(Endpoint::kTokenize);
+constexpr unsigned kD = static_cast<unsigned>(Endpoint::kDetokenize);
+constexpr unsigned kGenerating = kC | kT;
+
+// Names, kinds and limits are those of OpenAI's API and vLLM's extensions to it. A name may have
+// several rows, for different endpoints.
+constexpr RequestField kFields[] = {
+    {"model", kC | kT | kK | kD, kString, kHonoured, "",
      "A served model's name, in any letter case. Absent: the one that is served."},
-    {"messages", kArray, kHonoured, "",
+    {"messages", kC | kK, kArray, kHonoured, "",
      "The conversation. Roles: system, developer (the same as system), user, assistant, tool."},
-    {"stream", kBoolean, kHonoured, "false",
+    {"prompt", kT, kAny, kHonoured, "",
+     "What to go on from: a string, an array of strings, an array of token ids, or an array of "
+     "such arrays. Control tokens in it count as such."},
+    {"prompt", kK, kString, kHonoured, "", "The text. Control tokens in it count as such."},
+    {"tokens", kD, kArray, kHonoured, "", "Token ids."},
+    {"return_token_strs", kK, kBoolean, kHonoured, "false", "Also the text of each token."},
+
+    {"stream", kGenerating, kBoolean, kHonoured, "false",
      "Send the answer as server-sent events, token by token."},
-    {"stream_options", kObject, kHonoured, "",
+    {"stream_options", kGenerating, kObject, kHonoured, "",
      "include_usage: a last chunk with the usage. continuous_usage_stats: usage in every chunk."},
-    {"max_tokens", kInteger, kHonoured, "",
-     "Most tokens to answer with. Absent: the rest of the context.", 1},
-    {"max_completion_tokens", kInteger, kHonoured, "",
+    {"max_tokens", kC, kInteger, kHonoured, "",
+     "Most tokens to answer with. Absent: the model's, else the rest of the context; an answer "
+     "that runs in a circle then ends early (repetition_detection).",
+     1},
+    {"max_tokens", kT, kInteger, kHonoured, "16", "Most tokens to answer with.", 1},
+    {"max_completion_tokens", kC, kInteger, kHonoured, "",
      "The newer name of max_tokens; wins when both are given.", 1},
-    {"n", kInteger, kHonoured, "1", "Number of answers; answer i is drawn with seed + i.", 1, 64},
-    {"temperature", kNumber, kHonoured, "1",
+    {"min_tokens", kGenerating, kInteger, kHonoured, "0",
+     "No end token, stop text or loop ends the answer before so many tokens.", 0},
+    {"n", kGenerating, kInteger, kHonoured, "1",
+     "Number of answers to each prompt; answer i is drawn with seed + i.", 1, 64},
+    {"temperature", kGenerating, kNumber, kHonoured, "1",
      "0: always the most probable token. Default: the model's, else 1.", 0, 1e6},
-    {"top_p", kNumber, kHonoured, "1",
+    {"top_p", kGenerating, kNumber, kHonoured, "1",
      "Draw from the most probable tokens with this mass. Default: the model's, else 1.", 0, 1,
      true},
-    {"top_k", kInteger, kHonoured, "0", "Draw from this many most probable tokens; 0 or -1: all.",
-     -1},
-    {"repetition_penalty", kNumber, kHonoured, "1",
-     "Above 1: tokens that occurred become less probable.", 0, 1e6, true},
-    {"seed", kInteger, kHonoured, "",
+    {"top_k", kGenerating, kInteger, kHonoured, "0",
+     "Draw from this many most probable tokens; 0 or -1: all. Default: the model's, else all.", -1},
+    {"min_p", kGenerating, kNumber, kHonoured, "0",
+     "Drop tokens less probable than this share of the most probable one's. Default: the model's, "
+     "else 0.",
+     0, 1},
+    {"repetition_penalty", kGenerating, kNumber, kHonoured, "1",
+     "Above 1: tokens that occurred become less probable. Default: the model's, else 1.", 0, 1e6,
+     true},
+    {"presence_penalty", kGenerating, kNumber, kHonoured, "0",
+     "Taken from the logit of a token that occurred in the answer.", -2, 2},
+    {"frequency_penalty", kGenerating, kNumber, kHonoured, "0",
+     "Taken from a token's logit each time that it occurred in the answer.", -2, 2},
+    {"logit_bias", kGenerating, kObject, kHonoured, "{}",
+     "Token ids, as strings, with what is added to their logits: -100 to 100."},
+    {"bad_words", kGenerating, kArray, kHonoured, "[]",
+     "Up to 128 texts (16 KiB together) that must not occur, as the tokenizer spells them with "
+     "and without a space before them."},
+    {"allowed_token_ids", kGenerating, kArray, kHonoured, "",
+     "The only tokens to draw from; the answer ends by itself only when an end token is there."},
+    {"seed", kGenerating, kInteger, kHonoured, "",
      "The same seed, request and model give the same answer. Absent: drawn anew."},
-    {"stop", kStringOrArray, kHonoured, "",
+    {"stop", kGenerating, kStringOrArray, kHonoured, "",
      "Up to 64 texts (16 KiB together) that end the answer; not shown."},
-    {"stop_token_ids", kArray, kHonoured, "", "Up to 1024 token ids that end the answer."},
-    {"include_stop_str_in_output", kBoolean, kHonoured, "false", "Show what ended the answer."},
-    {"ignore_eos", kBoolean, kHonoured, "false", "Go on past the model's own end tokens."},
-    {"skip_special_tokens", kBoolean, kHonoured, "true", "Leave control tokens out of the text."},
-    {"add_generation_prompt", kBoolean, kHonoured, "true",
+    {"stop_token_ids", kGenerating, kArray, kHonoured, "",
+     "Up to 1024 token ids that end the answer."},
+    {"include_stop_str_in_output", kGenerating, kBoolean, kHonoured, "false",
+     "Show what ended the answer."},
+    {"ignore_eos", kGenerating, kBoolean, kHonoured, "false", "Go on past the model's end tokens."},
+    {"repetition_detection", kGenerating, kObject, kHonoured, "",
+     "End the answer (finish_reason stop, stop_reason repetition) when it ends with the same "
+     "min_pattern_size (1) to max_pattern_size (at most 1024; 0: never) tokens min_count (at least "
+     "2) times in a row."},
+    {"logprobs", kC, kBoolean, kHonoured, "false", "Log-probability of each token."},
+    {"top_logprobs", kC, kInteger, kHonoured, "0",
+     "With logprobs: also those of so many most probable tokens.", 0, 20},
+    {"logprobs", kT, kInteger, kHonoured, "",
+     "Log-probability of each token and of so many most probable ones.", 0, 20},
+    {"echo", kT, kBoolean, kHonoured, "false", "Begin the answer with the prompt."},
+    {"skip_special_tokens", kGenerating, kBoolean, kHonoured, "true",
+     "Leave control tokens out of the text."},
+    {"request_id", kGenerating, kString, kHonoured, "",
+     "Becomes part of the answer's id; the header X-Request-Id wins."},
+    {"response_format", kGenerating, kObject, kHonoured, "", "Only {\"type\":\"text\"}."},
+
+    {"add_special_tokens", kC, kBoolean, kHonoured, "false",
+     "Begin with the tokens that the tokenizer puts before a text; chat templates write them."},
+    {"add_special_tokens", kT | kK, kBoolean, kHonoured, "",
+     "Begin with the tokens that the tokenizer puts before a text. Default: true for a prompt, "
+     "false for messages."},
+    {"add_generation_prompt", kC | kK, kBoolean, kHonoured, "true",
      "End the prompt with the beginning of an assistant turn."},
-    {"chat_template_kwargs", kObject, kHonoured, "", "More variables for the chat template."},
-    {"documents", kArray, kHonoured, "", "Documents for the chat template (retrieval)."},
-    {"reasoning_effort", kString, kHonoured, "", "Handed to the chat template."},
-    {"tools", kArray, kHonoured, "[]",
+    {"chat_template_kwargs", kC | kK, kObject, kHonoured, "",
+     "More variables for the chat template."},
+    {"documents", kC, kArray, kHonoured, "", "Documents for the chat template (retrieval)."},
+    {"reasoning_effort", kC, kString, kHonoured, "", "Handed to the chat template."},
+    {"tools", kC, kArray, kHonoured, "[]",
      "Handed to the chat template; calls by the model (tool_choice other than none) are not "
      "supported."},
-    {"tool_choice", kStringOrObject, kHonoured, "", "Only none, or auto without tools."},
-    {"response_format", kObject, kHonoured, "", "Only {\"type\":\"text\"}."},
-    {"request_id", kString, kHonoured, "",
-     "Becomes part of the answer's id; the header X-Request-Id wins."},
+    {"tools", kK, kArray, kHonoured, "[]", "Handed to the chat template."},
+    {"tool_choice", kC, kStringOrObject, kHonoured, "", "Only none, or auto without tools."},
 
-    {"user", kString, kAccepted, "", "Not used."},
-    {"safety_identifier", kString, kAccepted, "", "Not used."},
-    {"metadata", kObject, kAccepted, "", "Not used."},
-    {"store", kBoolean, kAccepted, "", "Nothing is ever stored."},
-    {"service_tier", kString, kAccepted, "", "There is one tier."},
-    {"prompt_cache_key", kString, kAccepted, "", "Not used."},
-    {"prompt_cache_retention", kString, kAccepted, "", "Not used."},
-    {"cache_salt", kString, kAccepted, "", "Not used."},
-    {"prediction", kObject, kAccepted, "", "A hint that changes no answer."},
-    {"session_id", kString, kAccepted, "", "Not used."},
-    {"parallel_tool_calls", kBoolean, kAccepted, "", "There are no tool calls yet."},
-    {"spaces_between_special_tokens", kBoolean, kAccepted, "", "No spaces are ever added."},
+    {"user", kGenerating, kString, kAccepted, "", "Not used."},
+    {"safety_identifier", kC, kString, kAccepted, "", "Not used."},
+    {"metadata", kC, kObject, kAccepted, "", "Not used."},
+    {"store", kC, kBoolean, kAccepted, "", "Nothing is ever stored."},
+    {"service_tier", kC, kString, kAccepted, "", "There is one tier."},
+    {"prompt_cache_key", kC, kString, kAccepted, "", "Not used."},
+    {"prompt_cache_retention", kC, kString, kAccepted, "", "Not used."},
+    {"cache_salt", kGenerating, kString, kAccepted, "", "Not used."},
+    {"prediction", kC, kObject, kAccepted, "", "A hint that changes no answer."},
+    {"session_id", kGenerating, kString, kAccepted, "", "Not used."},
+    {"parallel_tool_calls", kC, kBoolean, kAccepted, "", "There are no tool calls yet."},
+    {"spaces_between_special_tokens", kGenerating, kBoolean, kAccepted, "",
+     "No spaces are ever added."},
 
-    {"logprobs", kAny, kUnsupported, "false", "Probabilities of the tokens."},
-    {"top_logprobs", kInteger, kUnsupported, "0", "Probabilities of the tokens."},
-    {"logit_bias", kObject, kUnsupported, "{}", "Per-token bias."},
-    {"presence_penalty", kNumber, kUnsupported, "0",
-     "Penalty for tokens that occurred in the answer.", -2, 2},
-    {"frequency_penalty", kNumber, kUnsupported, "0",
-     "Penalty by how often a token occurred in the answer.", -2, 2},
-    {"min_p", kNumber, kUnsupported, "0", "Least probability relative to the most probable token.",
-     0, 1},
-    {"min_tokens", kInteger, kUnsupported, "0", "Least number of tokens.", 0},
-    {"best_of", kInteger, kUnsupported, "1", "Candidates to choose from.", 1},
-    {"use_beam_search", kBoolean, kUnsupported, "false", "Beam search."},
-    {"length_penalty", kNumber, kUnsupported, "1", "Beam search."},
-    {"bad_words", kArray, kUnsupported, "[]", "Texts that must not occur."},
-    {"allowed_token_ids", kArray, kUnsupported, "", "The only tokens to draw from."},
-    {"logprob_token_ids", kArray, kUnsupported, "", "Tokens to give probabilities of."},
-    {"prompt_logprobs", kInteger, kUnsupported, "", "Probabilities of the prompt's tokens."},
-    {"guided_json", kAny, kUnsupported, "", "Answers of a JSON schema."},
-    {"guided_regex", kString, kUnsupported, "", "Answers of a regular expression."},
-    {"guided_choice", kArray, kUnsupported, "", "One of several answers."},
-    {"guided_grammar", kString, kUnsupported, "", "Answers of a grammar."},
-    {"structured_outputs", kObject, kUnsupported, "", "Answers of a given form."},
-    {"functions", kArray, kUnsupported, "[]", "The old form of tools."},
-    {"function_call", kStringOrObject, kUnsupported, "\"none\"", "The old form of tool_choice."},
-    {"echo", kBoolean, kUnsupported, "false", "Begin the answer with the last message."},
-    {"continue_final_message", kBoolean, kUnsupported, "false", "Go on with the last message."},
-    {"add_special_tokens", kBoolean, kUnsupported, "false",
-     "Tokens before those that the chat template writes."},
-    {"chat_template", kString, kUnsupported, "", "A template of the request's own."},
-    {"truncate_prompt_tokens", kInteger, kUnsupported, "",
+    {"suffix", kT, kString, kUnsupported, "", "What comes after the answer."},
+    {"best_of", kGenerating, kInteger, kUnsupported, "1", "Candidates to choose from.", 1},
+    {"use_beam_search", kGenerating, kBoolean, kUnsupported, "false", "Beam search."},
+    {"length_penalty", kGenerating, kNumber, kUnsupported, "1", "Beam search."},
+    {"logprob_token_ids", kGenerating, kArray, kUnsupported, "",
+     "Tokens to give probabilities of."},
+    {"prompt_logprobs", kGenerating, kInteger, kUnsupported, "",
+     "Probabilities of the prompt's tokens."},
+    {"prompt_embeds", kT, kAny, kUnsupported, "", "A prompt of vectors."},
+    {"guided_json", kGenerating, kAny, kUnsupported, "", "Answers of a JSON schema."},
+    {"guided_regex", kGenerating, kString, kUnsupported, "", "Answers of a regular expression."},
+    {"guided_choice", kGenerating, kArray, kUnsupported, "", "One of several answers."},
+    {"guided_grammar", kGenerating, kString, kUnsupported, "", "Answers of a grammar."},
+    {"structured_outputs", kGenerating, kObject, kUnsupported, "", "Answers of a given form."},
+    {"functions", kC, kArray, kUnsupported, "[]", "The old form of tools."},
+    {"function_call", kC, kStringOrObject, kUnsupported, "\"none\"",
+     "The old form of tool_choice."},
+    {"echo", kC, kBoolean, kUnsupported, "false", "Begin the answer with the last message."},
+    {"continue_final_message", kC | kK, kBoolean, kUnsupported, "false",
+     "Go on with the last message."},
+    {"chat_template", kC | kK, kString, kUnsupported, "", "A template of the request's own."},
+    {"truncate_prompt_tokens", kGenerating, kInteger, kUnsupported, "",
      "Cut the prompt. Nothing is ever cut silently here."},
-    {"truncation_side", kString, kUnsupported, "", "Cut the prompt."},
-    {"priority", kInteger, kUnsupported, "0", "Place in the queue."},
-    {"include_reasoning", kBoolean, kUnsupported, "true", "Reasoning is not split off yet."},
-    {"thinking_token_budget", kInteger, kUnsupported, "", "Most tokens of reasoning."},
-    {"return_token_ids", kBoolean, kUnsupported, "false", "Token ids beside the text."},
-    {"return_tokens_as_token_ids", kBoolean, kUnsupported, "false",
+    {"truncation_side", kGenerating, kString, kUnsupported, "", "Cut the prompt."},
+    {"priority", kGenerating, kInteger, kUnsupported, "0", "Place in the queue."},
+    {"include_reasoning", kC, kBoolean, kUnsupported, "true", "Reasoning is not split off yet."},
+    {"thinking_token_budget", kC, kInteger, kUnsupported, "", "Most tokens of reasoning."},
+    {"return_token_ids", kGenerating, kBoolean, kUnsupported, "false",
+     "Token ids beside the text."},
+    {"return_tokens_as_token_ids", kGenerating, kBoolean, kUnsupported, "false",
      "Token ids in the probabilities."},
-    {"return_prompt_text", kBoolean, kUnsupported, "false", "The rendered prompt in the answer."},
-    {"kv_transfer_params", kObject, kUnsupported, "", "Prefill on another server."},
-    {"vllm_xargs", kObject, kUnsupported, "{}", "Arguments of vLLM's plugins."},
-    {"repetition_detection", kObject, kUnsupported, "", "Ending loops."},
-    {"stream_interval", kInteger, kUnsupported, "1", "Tokens in one chunk.", 1},
-    {"modalities", kArray, kUnsupported, "[\"text\"]", "Answers are text."},
-    {"audio", kObject, kUnsupported, "", "Answers are text."},
-    {"web_search_options", kObject, kUnsupported, "", "There is no web search."},
+    {"return_prompt_text", kC, kBoolean, kUnsupported, "false",
+     "The rendered prompt in the answer."},
+    {"kv_transfer_params", kGenerating, kObject, kUnsupported, "", "Prefill on another server."},
+    {"vllm_xargs", kGenerating, kObject, kUnsupported, "{}", "Arguments of vLLM's plugins."},
+    {"stream_interval", kGenerating, kInteger, kUnsupported, "1", "Tokens in one chunk.", 1},
+    {"modalities", kC, kArray, kUnsupported, "[\"text\"]", "Answers are text."},
+    {"audio", kC, kObject, kUnsupported, "", "Answers are text."},
+    {"web_search_options", kC, kObject, kUnsupported, "", "There is no web search."},
 };
 
 bool IsOfKind(const Json& value, FieldKind kind) {
@@ -210,14 +262,13 @@ Status CheckField(const RequestField& field, const Json& value) {
 
 }  // namespace
 
-std::span<const RequestField> ChatRequestFields() { return kChatFields; }
+std::span<const RequestField> RequestFields() { return kFields; }
 
-Status CheckFields(const Json& body, std::span<const RequestField> fields,
-                   std::vector<std::string>& unknown) {
+Status CheckFields(const Json& body, Endpoint endpoint, std::vector<std::string>& unknown) {
   for (const auto& [name, value] : body.AsObject()) {
     const RequestField* known = nullptr;
-    for (const RequestField& field : fields) {
-      if (field.name == name) known = &field;
+    for (const RequestField& field : kFields) {
+      if (field.IsFor(endpoint) && field.name == name) known = &field;
     }
     if (known == nullptr) {
       unknown.push_back(name);
@@ -226,6 +277,16 @@ Status CheckFields(const Json& body, std::span<const RequestField> fields,
     }
   }
   return {};
+}
+
+Result<Json> ParseBody(std::string_view body, Endpoint endpoint,
+                       std::vector<std::string>& unknown) {
+  ERNE_ASSIGN_OR_RETURN(Json json, Json::Parse(body));
+  if (!json.is_object()) {
+    return InvalidArgument(StrCat("the body must be a JSON object, not ", json.KindName()));
+  }
+  ERNE_RETURN_IF_ERROR(CheckFields(json, endpoint, unknown));
+  return json;
 }
 
 const Json* Given(const Json& body, std::string_view name) {
@@ -238,6 +299,14 @@ bool IsWhole(const Json& value) {
   // Up to 2^53 a double stands for one integer.
   return value.is_double() && std::trunc(value.AsDouble()) == value.AsDouble() &&
          std::abs(value.AsDouble()) <= 9007199254740992.0;
+}
+
+std::optional<int32_t> TokenId(const Json& value) {
+  if (!IsWhole(value) || WholeValue(value) < 0 ||
+      WholeValue(value) > std::numeric_limits<int32_t>::max()) {
+    return std::nullopt;
+  }
+  return static_cast<int32_t>(WholeValue(value));
 }
 
 int64_t WholeValue(const Json& value) {

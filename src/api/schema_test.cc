@@ -9,31 +9,55 @@
 namespace erne {
 namespace {
 
-TEST(Schema, TheTableIsSound) {
-  std::set<std::string_view> names;
-  for (const RequestField& field : ChatRequestFields()) {
-    EXPECT_TRUE(names.insert(field.name).second) << field.name << " is in the table twice";
-    EXPECT_FALSE(field.doc.empty()) << field.name;
-    EXPECT_LE(field.min, field.max) << field.name;
-    if (field.neutral.empty()) continue;
-    // What stands for an absent field must itself be a valid value.
-    const Result<Json> neutral = Json::Parse(field.neutral);
-    ASSERT_TRUE(neutral.ok()) << field.name << ": " << neutral.status().message();
-    std::vector<std::string> unknown;
-    Json body = Json::MakeObject();
-    body.Set(field.name, *neutral);
-    const Status status = CheckFields(body, ChatRequestFields(), unknown);
-    EXPECT_TRUE(status.ok()) << field.name << ": " << status.message();
-    EXPECT_TRUE(unknown.empty()) << field.name;
-  }
+constexpr Endpoint kEndpoints[] = {Endpoint::kChat, Endpoint::kCompletions, Endpoint::kTokenize,
+                                   Endpoint::kDetokenize};
+
+Status Check(Endpoint endpoint, std::string_view name, Json value) {
+  std::vector<std::string> unknown;
+  Json body = Json::MakeObject();
+  body.Set(name, std::move(value));
+  const Status status = CheckFields(body, endpoint, unknown);
+  EXPECT_TRUE(unknown.empty()) << name;
+  return status;
 }
 
-TEST(Schema, NullIsAbsent) {
-  for (const RequestField& field : ChatRequestFields()) {
-    std::vector<std::string> unknown;
-    Json body = Json::MakeObject();
-    body.Set(field.name, Json());
-    EXPECT_TRUE(CheckFields(body, ChatRequestFields(), unknown).ok()) << field.name;
+TEST(Schema, TheTableIsSound) {
+  for (const Endpoint endpoint : kEndpoints) {
+    std::set<std::string_view> names;
+    for (const RequestField& field : RequestFields()) {
+      if (!field.IsFor(endpoint)) continue;
+      EXPECT_TRUE(names.insert(field.name).second) << field.name << " is in the table twice";
+      EXPECT_FALSE(field.doc.empty()) << field.name;
+      EXPECT_LE(field.min, field.max) << field.name;
+      EXPECT_TRUE(Check(endpoint, field.name, Json()).ok()) << field.name << ": null is absent";
+      if (field.neutral.empty()) continue;
+      // What stands for an absent field must itself be a valid value.
+      const Result<Json> neutral = Json::Parse(field.neutral);
+      ASSERT_TRUE(neutral.ok()) << field.name << ": " << neutral.status().message();
+      const Status status = Check(endpoint, field.name, *neutral);
+      EXPECT_TRUE(status.ok()) << field.name << ": " << status.message();
+    }
+    EXPECT_TRUE(names.contains("model"));
+  }
+  for (const RequestField& field : RequestFields()) EXPECT_NE(field.endpoints, 0u) << field.name;
+}
+
+TEST(Schema, AFieldIsForItsEndpointsAlone) {
+  EXPECT_TRUE(Check(Endpoint::kChat, "logprobs", true).ok());
+  EXPECT_FALSE(Check(Endpoint::kChat, "logprobs", 5).ok());
+  EXPECT_TRUE(Check(Endpoint::kCompletions, "logprobs", 5).ok());
+  EXPECT_FALSE(Check(Endpoint::kCompletions, "logprobs", true).ok());
+  std::vector<std::string> unknown;
+  EXPECT_TRUE(CheckFields(Json::Of({{"messages", 5}}), Endpoint::kCompletions, unknown).ok());
+  EXPECT_EQ(unknown, std::vector<std::string>{"messages"});
+}
+
+TEST(Schema, TokenIds) {
+  EXPECT_EQ(TokenId(Json(0)), 0);
+  EXPECT_EQ(TokenId(Json(7.0)), 7);
+  EXPECT_EQ(TokenId(Json(2147483647)), 2147483647);
+  for (const Json& bad : {Json(-1), Json(2147483648.0), Json(1.5), Json("1"), Json(), Json(true)}) {
+    EXPECT_EQ(TokenId(bad), std::nullopt) << bad.Dump();
   }
 }
 

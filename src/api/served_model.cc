@@ -87,16 +87,21 @@ Status AddEndTokens(const Json& config, std::vector<int32_t>& out) {
 }
 
 Status ReadDefaults(const Json& config, GenerationDefaults& defaults) {
-  std::optional<double> temperature, top_p, top_k, penalty;
+  std::optional<double> temperature, top_p, top_k, min_p, penalty, max_tokens;
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "temperature", 0, false, 1e6, temperature));
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "top_p", 0, true, 1, top_p));
   ERNE_RETURN_IF_ERROR(
       ReadDefault(config, "top_k", -1, false, std::numeric_limits<int32_t>::max(), top_k));
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "repetition_penalty", 0, true, 1e6, penalty));
+  ERNE_RETURN_IF_ERROR(ReadDefault(config, "min_p", 0, false, 1, min_p));
+  ERNE_RETURN_IF_ERROR(ReadDefault(config, "max_new_tokens", 1, false,
+                                   std::numeric_limits<int32_t>::max(), max_tokens));
   if (temperature) defaults.temperature = static_cast<float>(*temperature);
   if (top_p) defaults.top_p = static_cast<float>(*top_p);
   if (top_k) defaults.top_k = static_cast<int32_t>(*top_k);
   if (penalty) defaults.repetition_penalty = static_cast<float>(*penalty);
+  if (min_p) defaults.min_p = static_cast<float>(*min_p);
+  if (max_tokens) defaults.max_tokens = static_cast<int64_t>(*max_tokens);
   return AddEndTokens(config, defaults.eos_tokens);
 }
 
@@ -194,6 +199,28 @@ Result<Json> TemplateVariables(const FileSet& files, const Json& tokenizer_confi
   return variables;
 }
 
+// The ids of the special tokens that a TemplateProcessing post-processor of tokenizer.json puts
+// before a text.
+void AddTemplatePrefix(const Json& processor, std::vector<int32_t>& prefix) {
+  if (const Json* parts = processor.Find("processors"); parts != nullptr && parts->is_array()) {
+    for (const Json& part : parts->AsArray()) AddTemplatePrefix(part, prefix);
+  }
+  const Json* single = processor.Find("single");
+  const Json* specials = processor.Find("special_tokens");
+  if (single == nullptr || !single->is_array() || specials == nullptr) return;
+  for (const Json& step : single->AsArray()) {
+    const Json* special = step.Find("SpecialToken");
+    const Json* name = special == nullptr ? nullptr : special->Find("id");
+    if (name == nullptr || !name->is_string()) return;  // the text itself
+    const Json* entry = specials->Find(name->AsString());
+    const Json* ids = entry == nullptr ? nullptr : entry->Find("ids");
+    if (ids == nullptr || !ids->is_array()) return;
+    for (const Json& id : ids->AsArray()) {
+      if (id.is_int()) prefix.push_back(static_cast<int32_t>(id.AsInt()));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> ServedNames(const std::string& path,
@@ -243,6 +270,29 @@ Result<GenerationDefaults> LoadGenerationDefaults(const FileSet& files, const Mo
   const Status status = ReadDefaults(config, defaults);
   if (!status.ok()) return status.WithContext(kFile);
   return defaults;
+}
+
+Result<std::vector<int32_t>> LoadPromptPrefix(const FileSet& files, const Tokenizer& tokenizer) {
+  ERNE_ASSIGN_OR_RETURN(const Json config, ReadJsonFile(files, "tokenizer_config.json"));
+  const Json* says = config.Find("add_bos_token");
+  const Json* name = config.Find("tokenizer_class");
+  const bool is_llama =
+      name != nullptr && name->is_string() && name->AsString().starts_with("LlamaTokenizer");
+  std::vector<int32_t> prefix;
+  if (says == nullptr && files.Has("tokenizer.json")) {
+    ERNE_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(files, "tokenizer.json"));
+    if (const Json* processor = json.Find("post_processor")) AddTemplatePrefix(*processor, prefix);
+  } else if (says != nullptr && says->is_bool() ? says->AsBool() : is_llama) {
+    const Json bos = TokenText(config, "bos_token");
+    const auto id = tokenizer.PieceId(bos.is_string() ? bos.AsString() : "<s>");
+    if (id) prefix.push_back(*id);
+  }
+  for (const int32_t token : prefix) {
+    if (token >= 0 && token < tokenizer.vocab_size()) continue;
+    return InvalidArgument(
+        StrCat("tokenizer.json: `post_processor` names id ", token, ", which is no token"));
+  }
+  return prefix;
 }
 
 Result<LoadedTemplate> LoadChatTemplate(const FileSet& files, const ModelSpec& spec) {

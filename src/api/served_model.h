@@ -25,8 +25,10 @@ struct GenerationDefaults {
   std::optional<float> temperature;
   std::optional<float> top_p;
   std::optional<int32_t> top_k;
+  std::optional<float> min_p;
   std::optional<float> repetition_penalty;
-  std::vector<int32_t> eos_tokens;  // generation ends with these; the first is the primary one
+  std::optional<int64_t> max_tokens;  // max_new_tokens
+  std::vector<int32_t> eos_tokens;    // generation ends with these; the first is the primary one
 };
 
 // One model that is ready to answer. Immutable but for the engine, which is thread-safe.
@@ -41,6 +43,9 @@ struct ServedModel {
   Json template_variables =
       Json::MakeObject();  // trusted: bos_token, eos_token, cls_token, sep_token, ...
   GenerationDefaults defaults;
+  // What the tokenizer puts before a text of its own (add_special_tokens): bos in Llama's models,
+  // nothing in ERNIE's, whose chat template writes it.
+  std::vector<int32_t> prompt_prefix;
 };
 
 // Names under which a model is served, in order, without duplicates: `served` (from
@@ -61,6 +66,11 @@ std::vector<std::string> DistinctNames(const std::vector<std::string>& names);
 // Sampling defaults out of generation_config.json (empty or absent: none) and the spec's eos
 // tokens.
 Result<GenerationDefaults> LoadGenerationDefaults(const FileSet& files, const ModelSpec& spec);
+
+// The tokens that the folder's tokenizer puts before a text: those of tokenizer.json's
+// post-processor, or bos when tokenizer_config.json says so (add_bos_token, which the classes of
+// Llama's tokenizers assume).
+Result<std::vector<int32_t>> LoadPromptPrefix(const FileSet& files, const Tokenizer& tokenizer);
 
 // The folder's chat template (chat_template.jinja, else that of tokenizer_config.json, else
 // chat_template.json; ERNIE's own form for an ERNIE checkpoint without one) compiled and tried on

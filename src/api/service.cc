@@ -8,14 +8,18 @@
 #include <set>
 #include <utility>
 
+#include "api/answer_session.h"
 #include "api/auth.h"
-#include "api/chat_generation.h"
+#include "api/chat_format.h"
 #include "api/chat_request.h"
-#include "api/chat_session.h"
+#include "api/completion_format.h"
+#include "api/completion_request.h"
 #include "api/errors.h"
+#include "api/generation.h"
 #include "api/request_id.h"
 #include "api/schema.h"
 #include "api/static_files.h"
+#include "api/tokenize.h"
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -100,6 +104,67 @@ Status ModelNotFound(const std::string& asked, const std::vector<std::string>& n
                   "model");
 }
 
+// What is to be computed for one request.
+struct AnswerPlan {
+  RequestOptions options;
+  struct Prompt {
+    GenerationRequest generation;
+    std::string echo;
+  };
+  std::vector<Prompt> prompts;
+};
+
+Status CheckModel(const std::string& asked, const ServedModel& model) {
+  if (asked.empty() || FindsModel(model.names, asked)) return {};
+  return ModelNotFound(asked, model.names);
+}
+
+// The id of an answer: the header X-Request-Id wins over the body's request_id.
+std::string AnswerId(std::string_view prefix, const RequestOptions& options,
+                     const HttpRequest& request, const Reply& reply) {
+  const bool own = request.Header("x-request-id") == nullptr && !options.request_id.empty();
+  return StrCat(prefix, own ? options.request_id : reply.request_id());
+}
+
+Result<std::vector<int32_t>> EncodeCompletionPrompt(const CompletionRequest& completion,
+                                                    size_t index, const PromptLimit& limit,
+                                                    const ServedModel& model,
+                                                    const ModelFacts& facts) {
+  const CompletionPrompt& prompt = completion.prompts[index];
+  if (const auto* tokens = std::get_if<std::vector<int32_t>>(&prompt)) return *tokens;
+  // Whoever completes writes the whole prompt, control tokens included.
+  const TextPiece piece{std::get<std::string>(prompt), /*trusted=*/true};
+  return EncodePrompt(std::span(&piece, 1), completion.add_special_tokens, limit, model, facts);
+}
+
+std::string EchoedPrompt(const CompletionRequest& completion, size_t index,
+                         const ServedModel& model) {
+  const CompletionPrompt& prompt = completion.prompts[index];
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  return model.tokenizer->Decode(std::get<std::vector<int32_t>>(prompt),
+                                 completion.options.skip_special_tokens);
+}
+
+AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& facts) {
+  const RequestOptions& options = plan.options;
+  AnswerSessionOptions session = {
+      .stop = options.stop,
+      .min_tokens = options.min_tokens,
+      .include_stop = options.include_stop,
+      .primary_end_token = facts.end_tokens.empty() ? -1 : facts.end_tokens.front(),
+      .skip_special_tokens = options.skip_special_tokens,
+      .stream = options.stream,
+      .include_usage = options.include_usage,
+      .continuous_usage = options.continuous_usage};
+  for (const AnswerPlan::Prompt& prompt : plan.prompts) {
+    const auto tokens = static_cast<int64_t>(prompt.generation.prompt.size());
+    session.prompt_tokens += tokens;
+    session.choices.insert(session.choices.end(), static_cast<size_t>(options.choices),
+                           ChoicePlan{tokens, prompt.echo});
+  }
+  return session;
+}
+
 }  // namespace
 
 class Service::Impl {
@@ -145,7 +210,15 @@ class Service::Impl {
   void ListModels(const HttpRequest& request, const Reply& reply);
   void ShowModel(const HttpRequest& request, const Reply& reply);
   void ChatCompletions(const HttpRequest& request, const Reply& reply);
+  void Completions(const HttpRequest& request, const Reply& reply);
+  void TokenizeText(const HttpRequest& request, const Reply& reply);
+  void DetokenizeTokens(const HttpRequest& request, const Reply& reply);
+
   Status StartChat(const HttpRequest& request, const Reply& reply);
+  Status StartCompletions(const HttpRequest& request, const Reply& reply);
+  Status StartAnswers(AnswerPlan plan, std::unique_ptr<const AnswerFormat> format,
+                      const std::shared_ptr<ReadyModel>& model, const Reply& reply) const;
+  Result<Json> TokenAnswer(const HttpRequest& request, Endpoint endpoint);
   Result<std::shared_ptr<ReadyModel>> ModelForCompletions() const;
   void LogUnknownFields(const std::vector<std::string>& names);
 
@@ -162,6 +235,9 @@ const Service::Impl::Route Service::Impl::kRoutes[] = {
     {"/version", "GET", &Impl::Version},
     {"/v1/models", "GET", &Impl::ListModels},
     {"/v1/chat/completions", "POST", &Impl::ChatCompletions},
+    {"/v1/completions", "POST", &Impl::Completions},
+    {"/tokenize", "POST", &Impl::TokenizeText},
+    {"/detokenize", "POST", &Impl::DetokenizeTokens},
 };
 
 void Service::Impl::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
@@ -263,6 +339,21 @@ void Service::Impl::ChatCompletions(const HttpRequest& request, const Reply& rep
   if (!status.ok()) reply.SendError(status);
 }
 
+void Service::Impl::Completions(const HttpRequest& request, const Reply& reply) {
+  const Status status = StartCompletions(request, reply);
+  if (!status.ok()) reply.SendError(status);
+}
+
+void Service::Impl::TokenizeText(const HttpRequest& request, const Reply& reply) {
+  const Result<Json> answer = TokenAnswer(request, Endpoint::kTokenize);
+  answer.ok() ? reply.SendJson(200, *answer) : reply.SendError(answer.status());
+}
+
+void Service::Impl::DetokenizeTokens(const HttpRequest& request, const Reply& reply) {
+  const Result<Json> answer = TokenAnswer(request, Endpoint::kDetokenize);
+  answer.ok() ? reply.SendJson(200, *answer) : reply.SendError(answer.status());
+}
+
 Result<std::shared_ptr<ReadyModel>> Service::Impl::ModelForCompletions() const {
   if (draining_) return Unavailable("the server is shutting down");
   auto model = ready();
@@ -277,45 +368,101 @@ Result<std::shared_ptr<ReadyModel>> Service::Impl::ModelForCompletions() const {
 Status Service::Impl::StartChat(const HttpRequest& request, const Reply& reply) {
   ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<ReadyModel> ready_model, ModelForCompletions());
   const ServedModel& model = *ready_model->model;
+  const ModelFacts& facts = ready_model->facts;
 
   std::vector<std::string> unknown;
-  ERNE_ASSIGN_OR_RETURN(const ChatRequest chat, ParseChatRequest(request.body, unknown));
+  ERNE_ASSIGN_OR_RETURN(ChatRequest chat, ParseChatRequest(request.body, unknown));
   LogUnknownFields(unknown);
-  if (!chat.model.empty() && !FindsModel(model.names, chat.model)) {
-    return ModelNotFound(chat.model, model.names);
-  }
-  ERNE_ASSIGN_OR_RETURN(GenerationRequest generation,
-                        MakeGeneration(chat, model, ready_model->facts, RandomBits()));
+  const RequestOptions& options = chat.options;
+  ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
 
-  const std::vector<int32_t>& ends = ready_model->facts.end_tokens;
-  const ChatSessionOptions options = {
-      .choices = chat.choices,
-      .prompt_tokens = static_cast<int64_t>(generation.prompt.size()),
-      .stop = chat.stop,
-      .include_stop = chat.include_stop,
-      .primary_end_token = ends.empty() ? -1 : ends.front(),
-      .skip_special_tokens = chat.skip_special_tokens,
-      .stream = chat.stream,
-      .include_usage = chat.include_usage,
-      .continuous_usage = chat.continuous_usage};
-  const bool own_id = request.Header("x-request-id") == nullptr && !chat.request_id.empty();
-  ChatResponse response("chatcmpl-" + (own_id ? chat.request_id : reply.request_id()),
-                        UnixSeconds(), model.names.front());
-  const auto session = ChatSession::Create(reply.writer(), std::move(response), *model.tokenizer,
-                                           ready_model, options);
-  for (int64_t i = 0; i < chat.choices; ++i) {
-    // The session cancels the earlier ones when it goes without having been started.
-    ERNE_RETURN_IF_ERROR(model.engine->Submit(generation, session->stream(i)));
-    ++generation.sampling.seed;
+  const PromptLimit limit = {.completion = options.max_tokens.value_or(1),
+                             .prompt_field = "messages",
+                             .completion_field = options.max_tokens_field};
+  ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeGeneration(options, model, facts));
+  ERNE_ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces,
+                        RenderConversation(chat.conversation, model));
+  ERNE_ASSIGN_OR_RETURN(
+      std::vector<int32_t> tokens,
+      EncodePrompt(pieces, chat.conversation.add_special_tokens, limit, model, facts));
+  ERNE_RETURN_IF_ERROR(SetPrompt(std::move(tokens), options,
+                                 model.defaults.max_tokens.value_or(model.engine->max_context()),
+                                 limit, model, generation));
+  auto format = std::make_unique<ChatFormat>(
+      AnswerId("chatcmpl-", options, request, reply), UnixSeconds(), model.names.front(),
+      LogprobWriter(*model.tokenizer, options.skip_special_tokens));
+  AnswerPlan plan{.options = options, .prompts = {{std::move(generation), ""}}};
+  return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
+}
+
+Status Service::Impl::StartCompletions(const HttpRequest& request, const Reply& reply) {
+  ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<ReadyModel> ready_model, ModelForCompletions());
+  const ServedModel& model = *ready_model->model;
+  const ModelFacts& facts = ready_model->facts;
+
+  std::vector<std::string> unknown;
+  ERNE_ASSIGN_OR_RETURN(CompletionRequest completion,
+                        ParseCompletionRequest(request.body, unknown));
+  LogUnknownFields(unknown);
+  const RequestOptions& options = completion.options;
+  ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
+
+  AnswerPlan plan{.options = options, .prompts = {}};
+  ERNE_ASSIGN_OR_RETURN(const GenerationRequest shared, MakeGeneration(options, model, facts));
+  for (size_t i = 0; i < completion.prompts.size(); ++i) {
+    const PromptLimit limit = {.completion = options.max_tokens.value_or(1),
+                               .prompt_field = completion.PromptField(i),
+                               .completion_field = options.max_tokens_field};
+    AnswerPlan::Prompt prompt{.generation = shared, .echo = ""};
+    ERNE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
+                          EncodeCompletionPrompt(completion, i, limit, model, facts));
+    ERNE_RETURN_IF_ERROR(SetPrompt(std::move(tokens), options, CompletionRequest::kDefaultMaxTokens,
+                                   limit, model, prompt.generation));
+    if (completion.echo) prompt.echo = EchoedPrompt(completion, i, model);
+    plan.prompts.push_back(std::move(prompt));
+  }
+  auto format = std::make_unique<CompletionFormat>(
+      AnswerId("cmpl-", options, request, reply), UnixSeconds(), model.names.front(),
+      LogprobWriter(*model.tokenizer, options.skip_special_tokens));
+  return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
+}
+
+Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const AnswerFormat> format,
+                                   const std::shared_ptr<ReadyModel>& ready_model,
+                                   const Reply& reply) const {
+  const ServedModel& model = *ready_model->model;
+  const auto session = AnswerSession::Create(reply.writer(), std::move(format), *model.tokenizer,
+                                             ready_model, SessionOptions(plan, ready_model->facts));
+  int64_t index = 0;
+  for (AnswerPlan::Prompt& prompt : plan.prompts) {
+    GenerationRequest& generation = prompt.generation;
+    // Each prompt draws as it would alone; equal prompts without a seed have answers of their own.
+    if (!plan.options.seed) generation.sampling.seed = RandomBits();
+    for (int64_t i = 0; i < plan.options.choices; ++i) {
+      // The session cancels the earlier ones when it goes without having been started.
+      ERNE_RETURN_IF_ERROR(model.engine->Submit(generation, session->stream(index++)));
+      ++generation.sampling.seed;
+    }
   }
   HttpResponse head;
-  if (chat.stream) {
+  if (plan.options.stream) {
     head.content_type = "text/event-stream; charset=utf-8";
     head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
   }
   reply.AddHeaders(head);
   session->Start(std::move(head));
   return {};
+}
+
+Result<Json> Service::Impl::TokenAnswer(const HttpRequest& request, Endpoint endpoint) {
+  ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<ReadyModel> ready_model, ModelForCompletions());
+  const ServedModel& model = *ready_model->model;
+  std::vector<std::string> unknown;
+  ERNE_ASSIGN_OR_RETURN(const Json body, ParseBody(request.body, endpoint, unknown));
+  LogUnknownFields(unknown);
+  ERNE_RETURN_IF_ERROR(CheckModel(TextMember(body, "model"), model));
+  if (endpoint == Endpoint::kDetokenize) return Detokenize(body, model);
+  return Tokenize(body, model, ready_model->facts);
 }
 
 void Service::Impl::LogUnknownFields(const std::vector<std::string>& names) {

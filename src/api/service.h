@@ -17,9 +17,9 @@ struct ServiceOptions {
       loading_names;  // names of the model being loaded, for answers before it is ready
 };
 
-// Routes: POST /v1/chat/completions, GET /v1/models (and /v1/models/{id}), /health, /version, and
-// the page's static files. Starts in the state "loading": /health answers 503 with progress,
-// completions 503 with Retry-After. Thread-safe.
+// Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models
+// (and /v1/models/{id}), /health, /version, and the page's static files. Starts in the state
+// "loading": /health answers 503 with progress, completions 503 with Retry-After. Thread-safe.
 class Service : public HttpHandler {
  public:
   explicit Service(ServiceOptions options);

@@ -86,6 +86,30 @@ Result<MemoryPlan> MakePlan(const Model& model, const ServeOptions& options) {
   return PlanMemory(spec, needs);
 }
 
+// --generation-config: "auto" for the model's own, "vllm" for none, or a folder with another
+// generation_config.json. End tokens are the model's in each case; a folder may add to them.
+Result<GenerationDefaults> DefaultsOf(const FileSet& files, const std::string& from,
+                                      const ModelSpec& spec) {
+  ERNE_ASSIGN_OR_RETURN(GenerationDefaults own, LoadGenerationDefaults(files, spec));
+  if (from == "auto") return own;
+  GenerationDefaults defaults;
+  if (from != "vllm") {
+    const auto folder = OpenFolder(from);
+    if (!folder.ok()) return folder.status().WithContext("--generation-config");
+    if (!(*folder)->Has("generation_config.json")) {
+      return NotFound(StrCat("--generation-config: there is no generation_config.json in ", from),
+                      "--generation-config");
+    }
+    ERNE_ASSIGN_OR_RETURN(defaults, LoadGenerationDefaults(**folder, spec));
+  }
+  for (const int32_t token : defaults.eos_tokens) {
+    if (std::find(own.eos_tokens.begin(), own.eos_tokens.end(), token) == own.eos_tokens.end())
+      own.eos_tokens.push_back(token);
+  }
+  defaults.eos_tokens = std::move(own.eos_tokens);
+  return defaults;
+}
+
 void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
   const int64_t tokens = plan.num_blocks * kKvBlockSize;
   const uint64_t free = AvailableMemory();
@@ -138,12 +162,8 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   ERNE_ASSIGN_OR_RETURN(LoadedTemplate chat, LoadChatTemplate(*files, spec));
   served->chat_template = std::move(chat.chat_template);
   served->template_variables = std::move(chat.variables);
-  ERNE_ASSIGN_OR_RETURN(served->defaults, LoadGenerationDefaults(*files, spec));
-  if (options.generation_config == "vllm") {
-    GenerationDefaults plain;
-    plain.eos_tokens = std::move(served->defaults.eos_tokens);
-    served->defaults = std::move(plain);
-  }
+  ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
+  ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));
 
   ERNE_ASSIGN_OR_RETURN(const MemoryPlan plan, MakePlan(*model, options));
   ExecutorLimits limits;

@@ -57,7 +57,7 @@ constexpr TolerantFlag kTolerated[] = {
     {"tokenizer-revision", false, "the folder is taken as it is"},
     {"distributed-executor-backend", false, "there is one device"},
     {"speculative-config", false, "speculation only changes the speed, and is not used"},
-    {"max-logprobs", false, "requests for logprobs are refused"},
+    {"max-logprobs", false, "a request may ask for up to 20"},
     {"seed", false, "requests without a seed of their own draw one; send `seed` in the request"},
 };
 
@@ -133,12 +133,12 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags.Add(
       "chat-template", &options.chat_template, "FILE",
       {"Jinja template in place of the model's own", "用此 Jinja 模板代替模型自带的对话模板"});
-  flags
-      .Add("generation-config", &options.generation_config, "auto|vllm",
-           {"auto: sampling defaults from the model's generation_config.json; vllm: OpenAI's "
-            "defaults",
-            "auto：采样默认值取自模型的 generation_config.json；vllm：用 OpenAI 的默认值"})
-      .Choices({"auto", "vllm"});
+  flags.Add(
+      "generation-config", &options.generation_config, "auto|vllm|DIR",
+      {"auto: sampling defaults from the model's generation_config.json; vllm: OpenAI's "
+       "defaults; DIR: the generation_config.json in that folder",
+       "auto：采样默认值取自模型的 generation_config.json；vllm：用 OpenAI 的默认值；DIR：用该"
+       "目录中的 generation_config.json"});
   flags
       .Add("quantization", &options.quantization, "FORMAT",
            {"Format that the checkpoint must have; the fastest kernel for it is always used",

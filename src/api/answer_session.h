@@ -1,6 +1,6 @@
-// One chat request in flight: token ids come in, text goes out.
+// One request in flight: token ids of all its choices come in, text goes out.
 //
-//   TokenStream -> Detokenizer -> StopMatcher -> ChatResponse -> ResponseWriter
+//   TokenStream -> Detokenizer -> StopMatcher -> AnswerFormat -> ResponseWriter
 //
 // The engine's loop thread only wakes the session; all work happens on the connection's strand. The
 // session is kept alive by the writer's callbacks (so it goes when the answer is complete or the
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "api/chat_response.h"
+#include "api/answer_format.h"
 #include "api/http_types.h"
 #include "base/status.h"
 #include "engine/request.h"
@@ -22,10 +22,16 @@
 
 namespace erne {
 
-struct ChatSessionOptions {
-  int64_t choices = 1;
+struct ChoicePlan {
   int64_t prompt_tokens = 0;
+  std::string echo = {};  // text that the answer begins with
+};
+
+struct AnswerSessionOptions {
+  std::vector<ChoicePlan> choices = {};
+  int64_t prompt_tokens = 0;  // of the request: choices may share a prompt
   std::vector<std::string> stop = {};
+  int64_t min_tokens = 0;          // stop strings count behind so many tokens
   bool include_stop = false;       // what ended the answer is shown
   int32_t primary_end_token = -1;  // ends without a stop_reason
   bool skip_special_tokens = true;
@@ -35,20 +41,21 @@ struct ChatSessionOptions {
 };
 
 // Made, started and pumped on the strand of `writer`.
-class ChatSession : public std::enable_shared_from_this<ChatSession> {
+class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
  public:
   // Beyond this many bytes that the client has not taken, tokens are left in the TokenStream (where
   // max_tokens bounds them) until it has.
   static constexpr size_t kMaxPendingBytes = 1024 * 1024;
 
   // `keep_alive` owns `tokenizer`.
-  static std::shared_ptr<ChatSession> Create(std::shared_ptr<ResponseWriter> writer,
-                                             ChatResponse response, const Tokenizer& tokenizer,
-                                             std::shared_ptr<const void> keep_alive,
-                                             const ChatSessionOptions& options);
-  ChatSession(const ChatSession&) = delete;
-  ChatSession& operator=(const ChatSession&) = delete;
-  ~ChatSession();  // cancels what still runs
+  static std::shared_ptr<AnswerSession> Create(std::shared_ptr<ResponseWriter> writer,
+                                               std::unique_ptr<const AnswerFormat> format,
+                                               const Tokenizer& tokenizer,
+                                               std::shared_ptr<const void> keep_alive,
+                                               const AnswerSessionOptions& options);
+  AnswerSession(const AnswerSession&) = delete;
+  AnswerSession& operator=(const AnswerSession&) = delete;
+  ~AnswerSession();  // cancels what still runs
 
   // Where the engine is to put the tokens of choice `index`.
   std::shared_ptr<TokenStream> stream(int64_t index) const { return choices_[index].tokens; }
@@ -66,32 +73,36 @@ class ChatSession : public std::enable_shared_from_this<ChatSession> {
     Detokenizer detokenizer;
     StopMatcher matcher;
     int64_t completion_tokens = 0;
-    std::string text = {};  // not streaming: the answer so far
+    int64_t characters = 0;   // of text, as text_offset counts them
+    AnswerDelta answer = {};  // not streaming: the answer so far
     ChoiceEnd end = {};
     bool ended = false;
   };
 
-  ChatSession(std::shared_ptr<ResponseWriter> writer, ChatResponse response,
-              std::shared_ptr<const void> keep_alive, const ChatSessionOptions& options);
+  AnswerSession(std::shared_ptr<ResponseWriter> writer, std::unique_ptr<const AnswerFormat> format,
+                const Tokenizer& tokenizer, std::shared_ptr<const void> keep_alive,
+                const AnswerSessionOptions& options);
 
   void Wake();  // any thread
   void Pump();
-  void Consume(size_t index, const TokenEvent& event, std::string& out);
-  void Emit(size_t index, std::string text, std::string& out);
+  void Begin(std::string& out);
+  void Consume(size_t index, TokenEvent& event, std::string& out);
+  void Emit(size_t index, AnswerDelta delta, std::string& out);
   void EndChoice(size_t index, const TokenEvent& event, std::string& out);
   void Complete(std::string out);
   void Fail(const Status& error, std::string out);
   std::optional<Usage> ChunkUsage(size_t index) const;
 
   const std::shared_ptr<ResponseWriter> writer_;
-  const ChatResponse response_;
+  const std::unique_ptr<const AnswerFormat> format_;
+  const Tokenizer& tokenizer_;
   const std::shared_ptr<const void> keep_alive_;
-  const ChatSessionOptions options_;
+  const AnswerSessionOptions options_;
   HttpResponse head_;
   std::vector<Choice> choices_;
   std::vector<TokenEvent> events_;  // scratch of Pump
   size_t running_;                  // choices that have not ended
-  bool role_sent_ = false;
+  bool begun_ = false;
   bool done_ = false;
   std::atomic<bool> wake_posted_{false};
 };

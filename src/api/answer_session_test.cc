@@ -1,7 +1,9 @@
-#include "api/chat_session.h"
+#include "api/answer_session.h"
 
 #include <gtest/gtest.h>
 
+#include "api/chat_format.h"
+#include "api/completion_format.h"
 #include "api/test_model.h"
 #include "api/test_writer.h"
 
@@ -11,14 +13,25 @@ namespace {
 using Tok = TestTokenizer;
 
 // A session whose engine is the test.
-class ChatSessionTest : public testing::Test {
+class AnswerSessionTest : public testing::Test {
  protected:
-  void Start(ChatSessionOptions options) {
+  std::unique_ptr<const AnswerFormat> Chat() const {
+    return std::make_unique<ChatFormat>("chatcmpl-1", 1700000000, "m",
+                                        LogprobWriter(tokenizer_, true));
+  }
+  std::unique_ptr<const AnswerFormat> Completion() const {
+    return std::make_unique<CompletionFormat>("cmpl-1", 1700000000, "m",
+                                              LogprobWriter(tokenizer_, true));
+  }
+  void Start(AnswerSessionOptions options, std::unique_ptr<const AnswerFormat> format = nullptr) {
     options.prompt_tokens = 7;
     options.primary_end_token = Tok::kEnd;
-    auto session = ChatSession::Create(writer_, ChatResponse("chatcmpl-1", 1700000000, "m"),
-                                       tokenizer_, std::make_shared<int>(1), options);
-    for (int64_t i = 0; i < options.choices; ++i) tokens_.push_back(session->stream(i));
+    if (options.choices.empty()) options.choices = {{.prompt_tokens = 7}};
+    auto session = AnswerSession::Create(writer_, format ? std::move(format) : Chat(), tokenizer_,
+                                         std::make_shared<int>(1), options);
+    for (size_t i = 0; i < options.choices.size(); ++i) {
+      tokens_.push_back(session->stream(static_cast<int64_t>(i)));
+    }
     session_ = session;
     HttpResponse head;
     head.headers = {{"X-Request-Id", "1"}};
@@ -57,10 +70,10 @@ class ChatSessionTest : public testing::Test {
   TestTokenizer tokenizer_;
   std::shared_ptr<TestWriter> writer_ = std::make_shared<TestWriter>();
   std::vector<std::shared_ptr<TokenStream>> tokens_;
-  std::weak_ptr<ChatSession> session_;
+  std::weak_ptr<AnswerSession> session_;
 };
 
-TEST_F(ChatSessionTest, StreamIsWhatClientsExpectByteForByte) {
+TEST_F(AnswerSessionTest, StreamIsWhatClientsExpectByteForByte) {
   Start({.stream = true, .include_usage = true});
   EXPECT_TRUE(writer_->streaming) << "the head goes out at once";
   EXPECT_EQ(writer_->body, "") << "and the first chunk with the first token";
@@ -84,7 +97,7 @@ TEST_F(ChatSessionTest, StreamIsWhatClientsExpectByteForByte) {
   EXPECT_TRUE(session_.expired()) << "nothing may keep a finished session";
 }
 
-TEST_F(ChatSessionTest, WholeAnswer) {
+TEST_F(AnswerSessionTest, WholeAnswer) {
   Start({});
   Push("hi");
   PushStop();
@@ -98,7 +111,7 @@ TEST_F(ChatSessionTest, WholeAnswer) {
   EXPECT_TRUE(session_.expired());
 }
 
-TEST_F(ChatSessionTest, CharactersAreNeverBroken) {
+TEST_F(AnswerSessionTest, CharactersAreNeverBroken) {
   Start({.stream = true});
   const std::string text = "世🦅é";
   for (const char byte : text) Push(std::string_view(&byte, 1));
@@ -107,7 +120,7 @@ TEST_F(ChatSessionTest, CharactersAreNeverBroken) {
   EXPECT_EQ(Contents().back(), "x");
 }
 
-TEST_F(ChatSessionTest, AnUnfinishedCharacterAtTheEndIsNotShown) {
+TEST_F(AnswerSessionTest, AnUnfinishedCharacterAtTheEndIsNotShown) {
   Start({.stream = true});
   Push("\xe4\xb8");
   EXPECT_TRUE(Contents().empty());
@@ -117,7 +130,7 @@ TEST_F(ChatSessionTest, AnUnfinishedCharacterAtTheEndIsNotShown) {
   EXPECT_EQ(all, "\uFFFD");  // E4 B8 can no longer become a character; the second E4 still could
 }
 
-TEST_F(ChatSessionTest, EachTokenIsWrittenAsItComes) {
+TEST_F(AnswerSessionTest, EachTokenIsWrittenAsItComes) {
   Start({.stream = true});
   Push("a");
   ASSERT_EQ(writer_->writes.size(), 1u);
@@ -126,7 +139,7 @@ TEST_F(ChatSessionTest, EachTokenIsWrittenAsItComes) {
   EXPECT_NE(writer_->writes[1].find(R"("content":"b")"), std::string::npos);
 }
 
-TEST_F(ChatSessionTest, StopStringsOverTokenEdgesNeverLeak) {
+TEST_F(AnswerSessionTest, StopStringsOverTokenEdgesNeverLeak) {
   Start({.stop = {"END", "结束"}, .stream = true});
   Push("a E");
   EXPECT_EQ(Contents(), (std::vector<std::string>{"a", " "}));
@@ -143,7 +156,7 @@ TEST_F(ChatSessionTest, StopStringsOverTokenEdgesNeverLeak) {
   EXPECT_TRUE(tokens_[0]->cancelled()) << "the engine need not go on";
 }
 
-TEST_F(ChatSessionTest, TokensAfterAStopStringAreNotCounted) {
+TEST_F(AnswerSessionTest, TokensAfterAStopStringAreNotCounted) {
   Start({.stop = {"bc"}});
   Push("abcdefgh");
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a");
@@ -151,14 +164,14 @@ TEST_F(ChatSessionTest, TokensAfterAStopStringAreNotCounted) {
   EXPECT_TRUE(tokens_[0]->cancelled());
 }
 
-TEST_F(ChatSessionTest, TheStopStringIsShownOnRequest) {
+TEST_F(AnswerSessionTest, TheStopStringIsShownOnRequest) {
   Start({.stop = {"bc"}, .include_stop = true});
   Push("abcd");
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "abc");
   EXPECT_EQ(Choice().Find("stop_reason")->AsString(), "bc");
 }
 
-TEST_F(ChatSessionTest, HeldTextComesOutAtTheEnd) {
+TEST_F(AnswerSessionTest, HeldTextComesOutAtTheEnd) {
   Start({.stop = {"abcd"}});
   Push("xabc");
   PushStop();
@@ -166,7 +179,7 @@ TEST_F(ChatSessionTest, HeldTextComesOutAtTheEnd) {
   EXPECT_TRUE(Choice().Find("stop_reason")->is_null());
 }
 
-TEST_F(ChatSessionTest, AStopStringCompleteWithTheLastTokenIsAStop) {
+TEST_F(AnswerSessionTest, AStopStringCompleteWithTheLastTokenIsAStop) {
   Start({.stop = {"bc"}});
   Push("ab");
   PushEnd({.token = 'c', .finish = FinishReason::kLength});
@@ -174,7 +187,7 @@ TEST_F(ChatSessionTest, AStopStringCompleteWithTheLastTokenIsAStop) {
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a");
 }
 
-TEST_F(ChatSessionTest, OtherStopTokensAreNamedAndNotShown) {
+TEST_F(AnswerSessionTest, OtherStopTokensAreNamedAndNotShown) {
   Start({});
   Push("hi");
   PushStop('!');
@@ -183,14 +196,14 @@ TEST_F(ChatSessionTest, OtherStopTokensAreNamedAndNotShown) {
   EXPECT_EQ(writer_->BodyJson().Find("usage")->Find("completion_tokens")->AsInt(), 3);
 }
 
-TEST_F(ChatSessionTest, AStopTokenIsShownOnRequest) {
+TEST_F(AnswerSessionTest, AStopTokenIsShownOnRequest) {
   Start({.include_stop = true});
   Push("hi");
   PushStop('!');
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "hi!");
 }
 
-TEST_F(ChatSessionTest, ALoopIsAStopThatSaysSo) {
+TEST_F(AnswerSessionTest, ALoopIsAStopThatSaysSo) {
   Start({});
   Push("hah");
   PushEnd({.token = 'a', .finish = FinishReason::kRepetition});
@@ -199,7 +212,7 @@ TEST_F(ChatSessionTest, ALoopIsAStopThatSaysSo) {
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "haha");
 }
 
-TEST_F(ChatSessionTest, ControlTokensAreShownOnlyOnRequest) {
+TEST_F(AnswerSessionTest, ControlTokensAreShownOnlyOnRequest) {
   Start({});
   Push({'a', Tok::kSentence, 'b'});
   PushStop();
@@ -213,7 +226,7 @@ TEST_F(ChatSessionTest, ControlTokensAreShownOnlyOnRequest) {
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a<|end_of_sentence|>b");
 }
 
-TEST_F(ChatSessionTest, ContinuousUsage) {
+TEST_F(AnswerSessionTest, ContinuousUsage) {
   Start({.stream = true, .include_usage = true, .continuous_usage = true});
   Push("ab");
   PushStop();
@@ -225,7 +238,7 @@ TEST_F(ChatSessionTest, ContinuousUsage) {
   EXPECT_EQ(counts, (std::vector<int64_t>{0, 1, 2, 3, 3}));
 }
 
-TEST_F(ChatSessionTest, AnErrorInAStreamIsAnEventAndThenDone) {
+TEST_F(AnswerSessionTest, AnErrorInAStreamIsAnEventAndThenDone) {
   Start({.stream = true});
   Push("a");
   PushEnd({.finish = FinishReason::kAbort, .error = Internal("the device is gone")});
@@ -238,7 +251,7 @@ TEST_F(ChatSessionTest, AnErrorInAStreamIsAnEventAndThenDone) {
   EXPECT_TRUE(writer_->complete);
 }
 
-TEST_F(ChatSessionTest, AnErrorOfAWholeAnswerIsAnHttpError) {
+TEST_F(AnswerSessionTest, AnErrorOfAWholeAnswerIsAnHttpError) {
   Start({});
   Push("a");
   PushEnd({.finish = FinishReason::kAbort, .error = Unavailable("the engine is shutting down")});
@@ -247,11 +260,11 @@ TEST_F(ChatSessionTest, AnErrorOfAWholeAnswerIsAnHttpError) {
   EXPECT_EQ(writer_->Header("X-Request-Id"), "1");
 }
 
-TEST_F(ChatSessionTest, ADisconnectCancelsStreamOrNot) {
+TEST_F(AnswerSessionTest, ADisconnectCancelsStreamOrNot) {
   for (const bool stream : {true, false}) {
     writer_ = std::make_shared<TestWriter>();
     tokens_.clear();
-    Start({.choices = 2, .stream = stream});
+    Start({.choices = {{7}, {7}}, .stream = stream});
     Push("a");
     writer_->Disconnect();
     EXPECT_TRUE(tokens_[0]->cancelled() && tokens_[1]->cancelled());
@@ -261,18 +274,17 @@ TEST_F(ChatSessionTest, ADisconnectCancelsStreamOrNot) {
   }
 }
 
-TEST_F(ChatSessionTest, ASessionThatWasNeverStartedCancels) {
-  auto session = ChatSession::Create(writer_, ChatResponse("c", 0, "m"), tokenizer_, nullptr,
-                                     ChatSessionOptions());
+TEST_F(AnswerSessionTest, ASessionThatWasNeverStartedCancels) {
+  auto session = AnswerSession::Create(writer_, Chat(), tokenizer_, nullptr, {.choices = {{7}}});
   const auto tokens = session->stream(0);
   session.reset();
   EXPECT_TRUE(tokens->cancelled());
 }
 
-TEST_F(ChatSessionTest, ASlowClientHoldsTheTokensBack) {
+TEST_F(AnswerSessionTest, ASlowClientHoldsTheTokensBack) {
   Start({.stream = true});
   Push("a");
-  writer_->pending = ChatSession::kMaxPendingBytes + 1;
+  writer_->pending = AnswerSession::kMaxPendingBytes + 1;
   Push("bcd");
   EXPECT_EQ(writer_->writes.size(), 1u);
   writer_->Drain();
@@ -281,8 +293,8 @@ TEST_F(ChatSessionTest, ASlowClientHoldsTheTokensBack) {
   EXPECT_EQ(Contents().back(), "e");
 }
 
-TEST_F(ChatSessionTest, SeveralChoices) {
-  Start({.choices = 2, .stream = true, .include_usage = true});
+TEST_F(AnswerSessionTest, SeveralChoices) {
+  Start({.choices = {{7}, {7}}, .stream = true, .include_usage = true});
   Push({'a'}, 1);
   Push({'b'}, 0);
   PushStop(Tok::kEnd, 0);

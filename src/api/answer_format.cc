@@ -1,0 +1,97 @@
+#include "api/answer_format.h"
+
+#include <utility>
+
+#include "api/errors.h"
+#include "base/strings.h"
+
+namespace erne {
+namespace {
+
+// Answers of the same build and model are the same for the same seed: the build is the fingerprint.
+constexpr const char* kFingerprint = "erne-" ERNE_VERSION;
+
+}  // namespace
+
+const char* FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kRepetition:
+      return "stop";  // clients know no other word for an end before the limit
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kAbort:
+      return "abort";
+  }
+  return "abort";
+}
+
+std::string FinishMembers(const ChoiceEnd& end) {
+  return StrCat('"', FinishReasonName(end.reason), "\",\"stop_reason\":", end.stop_reason.Dump());
+}
+
+Json Usage::ToJson() const {
+  return Json::Of({{"prompt_tokens", prompt_tokens},
+                   {"total_tokens", prompt_tokens + completion_tokens},
+                   {"completion_tokens", completion_tokens}});
+}
+
+AnswerFormat::AnswerFormat(Head head)
+    : head_(std::move(head)), frame_head_("data: " + Opened(head_.chunk_object)) {}
+
+// Up to the choices, with the object and the array open.
+std::string AnswerFormat::Opened(std::string_view object) const {
+  std::string text = Json::Of({{"id", head_.id},
+                               {"object", object},
+                               {"created", head_.created},
+                               {"model", head_.model}})
+                         .Dump();
+  text.pop_back();
+  return text + ",\"choices\":[";
+}
+
+// Built from pieces and not from a Json value: one is made for every token.
+std::string AnswerFormat::Frame(std::string_view choice, const std::optional<Usage>& usage) const {
+  std::string out = frame_head_;
+  out += choice;
+  out += ']';
+  if (usage) {
+    out += ",\"usage\":";
+    usage->ToJson().DumpTo(out);
+  }
+  out += "}\n\n";
+  return out;
+}
+
+std::string AnswerFormat::UsageFrame(const Usage& usage) const {
+  std::string out = frame_head_ + "],\"usage\":";
+  usage.ToJson().DumpTo(out);
+  out += ",\"system_fingerprint\":";
+  AppendJsonString(kFingerprint, out);
+  out += "}\n\n";
+  return out;
+}
+
+std::string AnswerFormat::ErrorFrame(const Status& error) {
+  return StrCat("data: ", ErrorBody(error).Dump(), "\n\n");
+}
+
+std::string AnswerFormat::DoneFrame() { return "data: [DONE]\n\n"; }
+
+std::string AnswerFormat::Whole(const std::vector<WholeChoice>& choices, const Usage& usage) const {
+  std::string out = Opened(head_.object);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) out += ',';
+    AppendChoice(static_cast<int64_t>(i), choices[i], out);
+  }
+  out += "],\"service_tier\":null,\"system_fingerprint\":";
+  AppendJsonString(kFingerprint, out);
+  out += ",\"usage\":";
+  usage.ToJson().DumpTo(out);
+  out += LastMembers();
+  out += '}';
+  return out;
+}
+
+}  // namespace erne

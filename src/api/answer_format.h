@@ -1,0 +1,100 @@
+// Answers as text: one JSON object, or server-sent events. Member order, names and the members of
+// each kind of chunk are those of vLLM's server. What chat and completions do alike is here;
+// chat_format.h and completion_format.h say how they differ.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/logprobs.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "engine/request.h"
+
+namespace erne {
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+
+  Json ToJson() const;
+};
+
+// A piece of one choice: text, and the tokens that came with it when log-probabilities are asked
+// for. A token is told when it comes; its text may come later, when it is known to be shown.
+struct AnswerDelta {
+  std::string text;
+  std::vector<ScoredToken> tokens;
+
+  bool empty() const { return text.empty() && tokens.empty(); }
+};
+
+// How one choice ended.
+struct ChoiceEnd {
+  FinishReason reason = FinishReason::kStop;
+  // The stop string, the stop token id, or "repetition"; null when an end token of the model or the
+  // length ended it.
+  Json stop_reason;
+};
+
+struct WholeChoice {
+  AnswerDelta answer;
+  ChoiceEnd end;
+};
+
+// Writes the parts of one answer. Immutable; the frames of a stream each end with the blank line.
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+  AnswerFormat(const AnswerFormat&) = delete;
+  AnswerFormat& operator=(const AnswerFormat&) = delete;
+
+  // With `usage`, a frame carries it (stream_options.continuous_usage_stats).
+  // Before the first delta of choice `index`; may be "".
+  virtual std::string BeginFrame(int64_t index, const std::optional<Usage>& usage) const = 0;
+  virtual std::string DeltaFrame(int64_t index, const AnswerDelta& delta,
+                                 const std::optional<Usage>& usage) const = 0;
+  virtual std::string FinishFrame(int64_t index, const ChoiceEnd& end,
+                                  const std::optional<Usage>& usage) const = 0;
+  std::string UsageFrame(const Usage& usage) const;
+  static std::string ErrorFrame(const Status& error);
+  static std::string DoneFrame();
+
+  // The answer as one object.
+  std::string Whole(const std::vector<WholeChoice>& choices, const Usage& usage) const;
+
+ protected:
+  // What an answer says of itself.
+  struct Head {
+    std::string id;
+    std::string_view object;        // of a whole answer
+    std::string_view chunk_object;  // of a frame
+    int64_t created = 0;            // seconds since the epoch
+    std::string model;
+  };
+  explicit AnswerFormat(Head head);
+
+  // `choice`: a JSON object.
+  std::string Frame(std::string_view choice, const std::optional<Usage>& usage) const;
+  virtual void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const = 0;
+  // Members of a whole answer behind those that all have, with their commas.
+  virtual std::string_view LastMembers() const = 0;
+
+ private:
+  std::string Opened(std::string_view object) const;
+
+  const Head head_;
+  const std::string
+      frame_head_;  // `data: {"id":...,"object":...,"created":...,"model":...,"choices":[`
+};
+
+// "stop", "length" or "abort".
+const char* FinishReasonName(FinishReason reason);
+
+// `"stop","stop_reason":null`: the reason as JSON with the member that follows it.
+std::string FinishMembers(const ChoiceEnd& end);
+
+}  // namespace erne

@@ -1,0 +1,200 @@
+#include "api/answer_session.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "api/errors.h"
+#include "base/utf8.h"
+
+namespace erne {
+
+AnswerSession::AnswerSession(std::shared_ptr<ResponseWriter> writer,
+                             std::unique_ptr<const AnswerFormat> format, const Tokenizer& tokenizer,
+                             std::shared_ptr<const void> keep_alive,
+                             const AnswerSessionOptions& options)
+    : writer_(std::move(writer)),
+      format_(std::move(format)),
+      tokenizer_(tokenizer),
+      keep_alive_(std::move(keep_alive)),
+      options_(options),
+      running_(options.choices.size()) {}
+
+std::shared_ptr<AnswerSession> AnswerSession::Create(std::shared_ptr<ResponseWriter> writer,
+                                                     std::unique_ptr<const AnswerFormat> format,
+                                                     const Tokenizer& tokenizer,
+                                                     std::shared_ptr<const void> keep_alive,
+                                                     const AnswerSessionOptions& options) {
+  std::shared_ptr<AnswerSession> session(new AnswerSession(
+      std::move(writer), std::move(format), tokenizer, std::move(keep_alive), options));
+  const auto wake = [weak = std::weak_ptr<AnswerSession>(session)] {
+    if (const auto self = weak.lock()) self->Wake();
+  };
+  for (const ChoicePlan& plan : options.choices) {
+    Choice choice{.tokens = std::make_shared<TokenStream>(wake),
+                  .detokenizer = Detokenizer(tokenizer, options.skip_special_tokens),
+                  .matcher = StopMatcher(options.stop, options.include_stop),
+                  .characters = static_cast<int64_t>(CountUtf8(plan.echo))};
+    if (!options.stream) choice.answer.text = plan.echo;
+    session->choices_.push_back(std::move(choice));
+  }
+  return session;
+}
+
+AnswerSession::~AnswerSession() { Cancel(); }
+
+void AnswerSession::Start(HttpResponse head) {
+  // Each callback holds a reference of its own while it runs: completing the answer drops the
+  // callbacks.
+  writer_->OnDisconnect([self = shared_from_this()] {
+    const auto keep = self;
+    keep->done_ = true;
+    keep->Cancel();
+  });
+  writer_->OnDrained([self = shared_from_this()] {
+    const auto keep = self;
+    keep->Pump();
+  });
+  head_ = std::move(head);
+  if (options_.stream) writer_->BeginStream(head_);
+}
+
+void AnswerSession::Cancel() {
+  for (const Choice& choice : choices_) {
+    if (!choice.ended) choice.tokens->Cancel();
+  }
+}
+
+void AnswerSession::Wake() {
+  // One posted pump at a time takes all that has arrived until it runs.
+  if (wake_posted_.exchange(true)) return;
+  writer_->Post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->wake_posted_ = false;  // before the events are taken: a later one posts anew
+    self->Pump();
+  });
+}
+
+void AnswerSession::Pump() {
+  if (done_ || writer_->pending_bytes() > kMaxPendingBytes) return;
+  std::string out;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    events_.clear();
+    if (choices_[i].ended || !choices_[i].tokens->Take(events_)) continue;
+    for (TokenEvent& event : events_) {
+      if (!event.error.ok()) return Fail(event.error, std::move(out));
+      Consume(i, event, out);
+      if (choices_[i].ended) break;
+    }
+  }
+  if (running_ == 0) return Complete(std::move(out));
+  if (!out.empty()) writer_->Write(std::move(out));
+}
+
+// With the first token and not before, so that whoever times the first chunk times the model.
+void AnswerSession::Begin(std::string& out) {
+  begun_ = true;
+  if (!options_.stream) return;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    out += format_->BeginFrame(static_cast<int64_t>(i), ChunkUsage(i));
+    Emit(i, {.text = options_.choices[i].echo, .tokens = {}}, out);
+  }
+}
+
+void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
+  if (!begun_) Begin(out);
+  Choice& choice = choices_[index];
+  const bool stopped_by_token = event.finish == FinishReason::kStop && event.stop_token >= 0;
+  const int32_t token = stopped_by_token ? event.stop_token : event.token;
+  AnswerDelta delta;
+  std::string text;
+  if (token >= 0) {
+    ++choice.completion_tokens;
+    const bool shown = (!stopped_by_token || options_.include_stop) &&
+                       !(options_.skip_special_tokens && tokenizer_.IsSpecial(token));
+    if (!event.logprobs.empty()) {
+      delta.tokens.push_back({.logprobs = std::move(event.logprobs),
+                              .shown = shown,
+                              .text_offset = choice.characters});
+    }
+    if (shown) text = choice.detokenizer.Add(token);
+  }
+  choice.characters += static_cast<int64_t>(CountUtf8(text));
+  if (choice.completion_tokens <= options_.min_tokens) {
+    delta.text = std::move(text);  // nothing may stop it yet
+  } else {
+    delta.text = choice.matcher.Add(text);
+  }
+  if (event.finish) delta.text += choice.matcher.Flush();
+  Emit(index, std::move(delta), out);
+  if (event.finish || choice.matcher.matched()) EndChoice(index, event, out);
+}
+
+void AnswerSession::Emit(size_t index, AnswerDelta delta, std::string& out) {
+  if (delta.empty()) return;
+  if (options_.stream) {
+    out += format_->DeltaFrame(static_cast<int64_t>(index), delta, ChunkUsage(index));
+    return;
+  }
+  AnswerDelta& answer = choices_[index].answer;
+  answer.text += delta.text;
+  std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(answer.tokens));
+}
+
+void AnswerSession::EndChoice(size_t index, const TokenEvent& event, std::string& out) {
+  Choice& choice = choices_[index];
+  if (choice.matcher.matched()) {
+    if (!event.finish) choice.tokens->Cancel();
+    choice.end = {FinishReason::kStop, *choice.matcher.matched()};
+  } else {
+    choice.end.reason = *event.finish;
+    if (event.finish == FinishReason::kStop && event.stop_token >= 0 &&
+        event.stop_token != options_.primary_end_token) {
+      choice.end.stop_reason = static_cast<int64_t>(event.stop_token);
+    }
+    if (event.finish == FinishReason::kRepetition) choice.end.stop_reason = "repetition";
+  }
+  choice.ended = true;
+  --running_;
+  if (options_.stream) {
+    out += format_->FinishFrame(static_cast<int64_t>(index), choice.end, ChunkUsage(index));
+  }
+}
+
+void AnswerSession::Complete(std::string out) {
+  done_ = true;
+  Usage usage{options_.prompt_tokens, 0};
+  for (const Choice& choice : choices_) usage.completion_tokens += choice.completion_tokens;
+  if (options_.stream) {
+    if (options_.include_usage) out += format_->UsageFrame(usage);
+    out += AnswerFormat::DoneFrame();
+    writer_->Write(std::move(out));
+    writer_->EndStream();
+    return;
+  }
+  std::vector<WholeChoice> whole;
+  for (Choice& choice : choices_) whole.push_back({std::move(choice.answer), choice.end});
+  head_.body = format_->Whole(whole, usage);
+  writer_->Send(std::move(head_));
+}
+
+void AnswerSession::Fail(const Status& error, std::string out) {
+  done_ = true;
+  Cancel();
+  if (options_.stream) {
+    writer_->Write(out + AnswerFormat::ErrorFrame(error) + AnswerFormat::DoneFrame());
+    writer_->EndStream();
+    return;
+  }
+  HttpResponse response = ErrorResponse(error);
+  response.headers.insert(response.headers.end(), head_.headers.begin(), head_.headers.end());
+  writer_->Send(std::move(response));
+}
+
+std::optional<Usage> AnswerSession::ChunkUsage(size_t index) const {
+  if (!options_.continuous_usage) return std::nullopt;
+  return Usage{options_.choices[index].prompt_tokens, choices_[index].completion_tokens};
+}
+
+}  // namespace erne

@@ -1,0 +1,68 @@
+#include "api/chat_format.h"
+
+#include <utility>
+
+#include "base/strings.h"
+
+namespace erne {
+
+ChatFormat::ChatFormat(std::string id, int64_t created, std::string model, LogprobWriter logprobs)
+    : AnswerFormat({.id = std::move(id),
+                    .object = "chat.completion",
+                    .chunk_object = "chat.completion.chunk",
+                    .created = created,
+                    .model = std::move(model)}),
+      logprobs_(logprobs) {}
+
+void ChatFormat::AppendLogprobs(const AnswerDelta& delta, std::string& out) const {
+  out += ",\"logprobs\":";
+  if (delta.tokens.empty()) {
+    out += "null";
+  } else {
+    logprobs_.AppendChat(delta.tokens, out);
+  }
+  out += ",\"finish_reason\":";
+}
+
+std::string ChatFormat::BeginFrame(int64_t index, const std::optional<Usage>& usage) const {
+  return Frame(
+      StrCat("{\"index\":", index, R"(,"delta":{"role":"assistant","content":""},"logprobs":null,)",
+             "\"finish_reason\":null}"),
+      usage);
+}
+
+std::string ChatFormat::DeltaFrame(int64_t index, const AnswerDelta& delta,
+                                   const std::optional<Usage>& usage) const {
+  std::string choice = "{\"index\":";
+  choice += std::to_string(index);
+  choice += ",\"delta\":{\"content\":";
+  AppendJsonString(delta.text, choice);
+  choice += '}';
+  AppendLogprobs(delta, choice);
+  choice += "null}";
+  return Frame(choice, usage);
+}
+
+std::string ChatFormat::FinishFrame(int64_t index, const ChoiceEnd& end,
+                                    const std::optional<Usage>& usage) const {
+  return Frame(StrCat("{\"index\":", index, R"(,"delta":{"content":""},"logprobs":null,)",
+                      "\"finish_reason\":", FinishMembers(end), "}"),
+               usage);
+}
+
+void ChatFormat::AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const {
+  out += "{\"index\":";
+  out += std::to_string(index);
+  out += R"(,"message":{"role":"assistant","content":)";
+  AppendJsonString(choice.answer.text, out);
+  out += R"(,"refusal":null,"reasoning":null})";
+  AppendLogprobs(choice.answer, out);
+  out += FinishMembers(choice.end);
+  out += ",\"token_ids\":null}";
+}
+
+std::string_view ChatFormat::LastMembers() const {
+  return ",\"prompt_logprobs\":null,\"kv_transfer_params\":null";
+}
+
+}  // namespace erne

@@ -1,0 +1,31 @@
+// Answers of /v1/chat/completions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "api/answer_format.h"
+
+namespace erne {
+
+class ChatFormat : public AnswerFormat {
+ public:
+  // `created` in seconds since the epoch.
+  ChatFormat(std::string id, int64_t created, std::string model, LogprobWriter logprobs);
+
+  // The role.
+  std::string BeginFrame(int64_t index, const std::optional<Usage>& usage) const override;
+  std::string DeltaFrame(int64_t index, const AnswerDelta& delta,
+                         const std::optional<Usage>& usage) const override;
+  std::string FinishFrame(int64_t index, const ChoiceEnd& end,
+                          const std::optional<Usage>& usage) const override;
+
+ private:
+  void AppendLogprobs(const AnswerDelta& delta, std::string& out) const;
+  void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const override;
+  std::string_view LastMembers() const override;
+
+  const LogprobWriter logprobs_;
+};
+
+}  // namespace erne

@@ -1,0 +1,244 @@
+#include "api/request_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "api/request_id.h"
+#include "base/strings.h"
+
+namespace erne {
+namespace {
+
+// Texts that are compared with every piece of an answer have bounds; OpenAI allows 4 stops, vLLM
+// any number.
+constexpr size_t kMaxStops = 64;
+constexpr size_t kMaxBadWords = 128;
+constexpr size_t kMaxTextBytes = 16 * 1024;
+constexpr size_t kMaxStopTokens = 1024;
+// OpenAI's limits; beyond them a bias is a ban or a command anyway.
+constexpr double kMaxBias = 100;
+
+std::optional<float> Number(const Json& body, std::string_view name) {
+  const Json* value = Given(body, name);
+  if (value == nullptr) return std::nullopt;
+  return static_cast<float>(value->AsDouble());
+}
+
+int32_t SmallInteger(const Json& value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(
+      WholeValue(value), std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+}
+
+// A string or an array of strings, none empty.
+Status ReadTexts(const Json& body, std::string_view field, size_t most,
+                 std::vector<std::string>& out) {
+  const Json* value = Given(body, field);
+  if (value == nullptr) return {};
+  const Json::Array one = {*value};
+  const Json::Array& texts = value->is_array() ? value->AsArray() : one;
+  if (texts.size() > most) {
+    return FieldFault(field, StrCat("must hold at most ", most, " strings, not ", texts.size()));
+  }
+  size_t bytes = 0;
+  for (const Json& text : texts) {
+    if (!text.is_string()) {
+      return FieldFault(field, StrCat("must hold strings only, not ", text.KindName()));
+    }
+    if (text.AsString().empty()) return FieldFault(field, "must not hold an empty string");
+    bytes += text.AsString().size();
+    out.push_back(text.AsString());
+  }
+  if (bytes > kMaxTextBytes) {
+    return FieldFault(field,
+                      StrCat("must be at most ", kMaxTextBytes, " bytes together, not ", bytes));
+  }
+  return {};
+}
+
+// An array of token ids, in any number: at most one for each byte of the body.
+Status ReadTokens(const Json& body, std::string_view field, std::vector<int32_t>& out) {
+  const Json* value = Given(body, field);
+  if (value == nullptr) return {};
+  for (const Json& id : value->AsArray()) {
+    const std::optional<int32_t> token = TokenId(id);
+    if (!token) return FieldFault(field, StrCat("must hold token ids only, not ", Shown(id)));
+    out.push_back(*token);
+  }
+  return {};
+}
+
+Status ReadLogitBias(const Json& body, std::vector<LogitBias>& out) {
+  const Json* biases = Given(body, "logit_bias");
+  if (biases == nullptr) return {};
+  std::set<int32_t> seen;
+  for (const auto& [name, value] : biases->AsObject()) {
+    const std::optional<int32_t> token = ParseNumber<int32_t>(name);
+    if (!token || *token < 0) {
+      return FieldFault("logit_bias",
+                        StrCat("must have token ids as names, not ", Shown(Json(name))));
+    }
+    if (!value.is_number() || !(std::abs(value.AsDouble()) <= kMaxBias)) {
+      return FieldFault("logit_bias", StrCat("must hold numbers from -100 to 100, not ",
+                                             Shown(value), " for token ", *token));
+    }
+    if (!seen.insert(*token).second) {
+      return FieldFault("logit_bias", StrCat("names token ", *token, " twice"));
+    }
+    out.push_back({*token, static_cast<float>(value.AsDouble())});
+  }
+  return {};
+}
+
+Status ReadSampling(const Json& body, RequestOptions& options) {
+  options.temperature = Number(body, "temperature");
+  options.min_p = Number(body, "min_p");
+  // A positive double may be no positive float; the smallest one keeps it within its limits.
+  constexpr float kSmallest = std::numeric_limits<float>::min();
+  if (const auto top_p = Number(body, "top_p")) options.top_p = std::max(*top_p, kSmallest);
+  if (const auto penalty = Number(body, "repetition_penalty")) {
+    options.repetition_penalty = std::max(*penalty, kSmallest);
+  }
+  options.presence_penalty = Number(body, "presence_penalty").value_or(0);
+  options.frequency_penalty = Number(body, "frequency_penalty").value_or(0);
+  // More than any vocabulary holds is all of it.
+  if (const Json* top_k = Given(body, "top_k")) options.top_k = SmallInteger(*top_k);
+  if (const Json* seed = Given(body, "seed")) {
+    options.seed = static_cast<uint64_t>(WholeValue(*seed));
+  }
+  ERNE_RETURN_IF_ERROR(ReadLogitBias(body, options.logit_bias));
+  ERNE_RETURN_IF_ERROR(ReadTexts(body, "bad_words", kMaxBadWords, options.bad_words));
+  ERNE_RETURN_IF_ERROR(ReadTokens(body, "allowed_token_ids", options.allowed_token_ids));
+  if (Given(body, "allowed_token_ids") != nullptr && options.allowed_token_ids.empty()) {
+    return FieldFault("allowed_token_ids", "must not be empty: no token could be drawn");
+  }
+  return {};
+}
+
+// Chat says whether, and how many more, in two fields; completions in one.
+Status ReadLogprobs(const Json& body, Endpoint endpoint, RequestOptions& options) {
+  if (endpoint == Endpoint::kCompletions) {
+    const Json* count = Given(body, "logprobs");
+    if (count != nullptr) options.logprobs = SmallInteger(*count);
+    return {};
+  }
+  const Json* top = Given(body, "top_logprobs");
+  const int32_t count = top == nullptr ? 0 : SmallInteger(*top);
+  if (FlagMember(body, "logprobs", false)) {
+    options.logprobs = count;
+  } else if (count > 0) {
+    return FieldFault("top_logprobs", "needs `logprobs`: true");
+  }
+  return {};
+}
+
+// Members of repetition_detection; the ranges are ValidateRepetition's.
+Status ReadRepetition(const Json& body, RequestOptions& options) {
+  const Json* object = Given(body, "repetition_detection");
+  if (object == nullptr) return {};
+  RepetitionRule rule{.max_period = 0, .min_period = 0, .min_count = 0};
+  for (const auto& [name, value] : object->AsObject()) {
+    int32_t* to = nullptr;
+    if (name == "max_pattern_size") to = &rule.max_period;
+    if (name == "min_pattern_size") to = &rule.min_period;
+    if (name == "min_count") to = &rule.min_count;
+    if (to == nullptr) {
+      return FieldFault("repetition_detection",
+                        StrCat("has no member ", Shown(Json(name)),
+                               ", only max_pattern_size, min_pattern_size and min_count"));
+    }
+    if (value.is_null()) continue;
+    if (!IsWhole(value)) {
+      return FieldFault(StrCat("repetition_detection.", name),
+                        StrCat("must be an integer, not ", Shown(value)));
+    }
+    *to = SmallInteger(value);
+  }
+  if (rule.min_period == 0) rule.min_period = 1;  // vLLM's default
+  ERNE_RETURN_IF_ERROR(ValidateRepetition(rule));
+  options.repetition = rule;
+  return {};
+}
+
+Status ReadEnds(const Json& body, RequestOptions& options) {
+  for (const char* field : {"max_tokens", "max_completion_tokens"}) {
+    if (const Json* value = Given(body, field)) {
+      options.max_tokens = WholeValue(*value);
+      options.max_tokens_field = field;
+    }
+  }
+  if (const Json* least = Given(body, "min_tokens")) options.min_tokens = WholeValue(*least);
+  options.ignore_eos = FlagMember(body, "ignore_eos", false);
+  options.include_stop = FlagMember(body, "include_stop_str_in_output", false);
+  options.skip_special_tokens = FlagMember(body, "skip_special_tokens", true);
+  ERNE_RETURN_IF_ERROR(ReadTexts(body, "stop", kMaxStops, options.stop));
+  ERNE_RETURN_IF_ERROR(ReadTokens(body, "stop_token_ids", options.stop_token_ids));
+  if (options.stop_token_ids.size() > kMaxStopTokens) {
+    return FieldFault("stop_token_ids", StrCat("must hold at most ", kMaxStopTokens, " ids, not ",
+                                               options.stop_token_ids.size()));
+  }
+  return ReadRepetition(body, options);
+}
+
+Status ReadStreaming(const Json& body, RequestOptions& options) {
+  options.stream = FlagMember(body, "stream", false);
+  const Json* members = Given(body, "stream_options");
+  if (members == nullptr) return {};
+  if (!options.stream) return FieldFault("stream_options", "is for `stream`: true only");
+  for (const char* name : {"include_usage", "continuous_usage_stats"}) {
+    const Json* value = Given(*members, name);
+    if (value != nullptr && !value->is_bool()) {
+      return FieldFault(StrCat("stream_options.", name),
+                        StrCat("must be true or false, not ", value->KindName()));
+    }
+  }
+  options.include_usage = FlagMember(*members, "include_usage", false);
+  options.continuous_usage =
+      options.include_usage && FlagMember(*members, "continuous_usage_stats", false);
+  return {};
+}
+
+Status CheckResponseFormat(const Json& body) {
+  const Json* format = Given(body, "response_format");
+  if (format == nullptr) return {};
+  const Json* type = Given(*format, "type");
+  if (type != nullptr && *type == Json("text")) return {};
+  return FieldFault("response_format",
+                    StrCat("of type ", type == nullptr ? "null" : Shown(*type),
+                           " is not supported yet: only {\"type\":\"text\"} is"));
+}
+
+}  // namespace
+
+Status FieldFault(std::string_view field, std::string_view what) {
+  return InvalidArgument(StrCat("`", field, "` ", what), std::string(field));
+}
+
+bool FlagMember(const Json& body, std::string_view name, bool fallback) {
+  const Json* value = Given(body, name);
+  return value == nullptr ? fallback : value->AsBool();
+}
+
+std::string TextMember(const Json& body, std::string_view name) {
+  const Json* value = Given(body, name);
+  return value == nullptr ? std::string() : value->AsString();
+}
+
+Result<RequestOptions> ReadRequestOptions(const Json& body, Endpoint endpoint) {
+  RequestOptions options;
+  options.model = TextMember(body, "model");
+  options.request_id = TextMember(body, "request_id");
+  if (Given(body, "request_id") != nullptr && !IsUsableId(options.request_id)) {
+    return FieldFault("request_id", "must be 1 to 128 letters, digits, '-', '_', '.' or ':'");
+  }
+  if (const Json* n = Given(body, "n")) options.choices = WholeValue(*n);
+  ERNE_RETURN_IF_ERROR(ReadSampling(body, options));
+  ERNE_RETURN_IF_ERROR(ReadLogprobs(body, endpoint, options));
+  ERNE_RETURN_IF_ERROR(ReadEnds(body, options));
+  ERNE_RETURN_IF_ERROR(ReadStreaming(body, options));
+  ERNE_RETURN_IF_ERROR(CheckResponseFormat(body));
+  return options;
+}
+
+}  // namespace erne
