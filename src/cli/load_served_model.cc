@@ -68,24 +68,6 @@ Status CheckFormat(const FileSet& files, const std::string& wanted) {
       "--quantization");
 }
 
-Result<MemoryPlan> MakePlan(const Model& model, const ServeOptions& options) {
-  const ModelSpec& spec = model.spec;
-  if (options.max_model_len > spec.max_positions) {
-    return InvalidArgument(
-        StrCat("--max-model-len ", options.max_model_len, ": the model was made for ",
-               spec.max_positions, " positions (config.json: max_position_embeddings)"),
-        "--max-model-len");
-  }
-  MemoryNeeds needs;
-  needs.weight_bytes = MeasureModel(model).weight_bytes;
-  needs.max_model_len = options.max_model_len;
-  needs.max_num_seqs = options.max_num_seqs;
-  needs.max_num_batched_tokens = options.max_num_batched_tokens;
-  needs.utilization = options.memory_utilization;
-  needs.available_bytes = AvailableMemory();
-  return PlanMemory(spec, needs);
-}
-
 // --generation-config: "auto" for the model's own, "vllm" for none, or a folder with another
 // generation_config.json. End tokens are the model's in each case; a folder may add to them.
 Result<GenerationDefaults> DefaultsOf(const FileSet& files, const std::string& from,
@@ -122,6 +104,25 @@ void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
 }
 
 }  // namespace
+
+Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
+  const ModelSpec& spec = model.spec;
+  if (options.max_model_len > spec.max_positions) {
+    return InvalidArgument(
+        StrCat("--max-model-len ", options.max_model_len, ": the model was made for ",
+               spec.max_positions, " positions (config.json: max_position_embeddings)"),
+        "--max-model-len");
+  }
+  MemoryNeeds needs;
+  needs.weight_bytes = MeasureModel(model).weight_bytes;
+  needs.max_model_len = options.max_model_len;
+  needs.max_num_seqs = options.max_num_seqs;
+  needs.max_num_batched_tokens = options.max_num_batched_tokens;
+  needs.threads = options.threads > 0 ? options.threads : UsableCpus();
+  needs.utilization = options.memory_utilization;
+  needs.available_bytes = AvailableMemory();
+  return PlanMemory(spec, needs);
+}
 
 Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& options) {
   ERNE_ASSIGN_OR_RETURN(std::shared_ptr<const FileSet> files, OpenModelFiles(options.model));
@@ -165,7 +166,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
   ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));
 
-  ERNE_ASSIGN_OR_RETURN(const MemoryPlan plan, MakePlan(*model, options));
+  ERNE_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(*model, options));
   ExecutorLimits limits;
   limits.max_rows = options.max_num_batched_tokens;
   limits.max_logit_rows = options.max_num_seqs;

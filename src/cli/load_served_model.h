@@ -8,8 +8,10 @@
 #include "api/served_model.h"
 #include "base/file_set.h"
 #include "base/status.h"
+#include "cli/memory_plan.h"
 #include "cli/serve_options.h"
 #include "executor/executor.h"
+#include "model/model.h"
 
 namespace erne {
 
@@ -19,6 +21,9 @@ Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& option
 
 // Names under which `files` are served.
 std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& options);
+
+// The memory that serving the model takes under these options, planned for what is free now.
+Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options);
 
 // Loads everything, takes all memory, and starts the engine. Logs the memory plan. `progress`
 // covers the weights.

@@ -9,6 +9,7 @@
 #include "cli/health.h"
 #include "cli/logits.h"
 #ifdef ERNE_HAVE_SERVER
+#include "cli/inspect.h"
 #include "cli/serve.h"
 #include "cli/tokenize.h"
 #endif
@@ -32,6 +33,7 @@ int NotInCore(const std::vector<std::string>&) {
   return 1;
 }
 constexpr auto RunServe = NotInCore;
+constexpr auto RunInspect = NotInCore;
 constexpr auto RunTokenize = NotInCore;
 #endif
 
@@ -41,6 +43,9 @@ const std::vector<Subcommand>& Subcommands() {
        {"serve a model with an OpenAI-compatible API and a chat page",
         "以 OpenAI 兼容的 API 和聊天网页提供模型服务"},
        RunServe},
+      {"inspect",
+       {"tell what a model is made of and how much memory it takes", "说明模型的结构和所需内存"},
+       RunInspect},
       {"tokenize",
        {"turn a text into token ids, and back", "把文本变成 token id，或还原"},
        RunTokenize},

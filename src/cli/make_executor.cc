@@ -32,4 +32,10 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
       "--executor");
 }
 
+Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, int threads) {
+  CpuExecutorOptions options;
+  options.threads = threads;
+  return DescribeCpuExecutor(model, options);
+}
+
 }  // namespace erne

@@ -20,4 +20,8 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                const ExecutorLimits& limits, int threads,
                                                const LoadProgress& progress = {});
 
+// What `erne serve` would run `model` with on this machine unless it is told otherwise: name and
+// types; the bytes are 0.
+Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, int threads);
+
 }  // namespace erne

@@ -21,15 +21,38 @@ constexpr uint64_t kKvElementBytes = 4;
 // For stacks, tokenizer tables, requests and answers.
 constexpr uint64_t kProcessBytes = 64ULL << 20;
 
-// Rows of activations and of logits, from above: what an executor allocates next to weights and KV.
-uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs) {
-  const int64_t ffn =
-      std::max(spec.dense_intermediate,
-               spec.moe.routing.top_k * spec.moe.intermediate + spec.moe.shared_intermediate);
-  const int64_t row =
-      4 * spec.hidden + spec.attention.q_width() + 2 * spec.attention.kv_width() + 2 * ffn;
-  const int64_t logits = needs.max_num_seqs * spec.vocab_size;
-  return static_cast<uint64_t>(needs.max_num_batched_tokens * row + logits) * sizeof(float);
+// What the CPU executor takes next to weights and KV, from above but for the rounding of large
+// arrays to huge pages: rows of activations and of logits, and what each thread keeps for itself. A
+// test holds it against the executor.
+uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, int64_t context) {
+  const AttentionSpec& a = spec.attention;
+  const RoutingSpec& routing = spec.moe.routing;
+  const bool moe = spec.has_moe();
+  const bool dense = std::count(spec.layers.begin(), spec.layers.end(), FfnKind::kDense) > 0;
+  const int64_t plain =
+      std::max(dense ? spec.dense_intermediate : 0, moe ? spec.moe.shared_intermediate : 0);
+  constexpr int64_t kCacheLine = 16;  // floats
+  constexpr int64_t kArrays = 16;     // each row of each begins on a cache line
+  int64_t row = 2 * spec.hidden + 2 * a.q_width() + 2 * a.kv_width() + a.head_dim + plain +
+                kArrays * kCacheLine;
+  if (moe) {
+    row += routing.experts + spec.hidden +
+           routing.top_k * (spec.moe.intermediate + spec.hidden + 2 * kCacheLine);
+  }
+  const int64_t logits = needs.max_num_seqs * (spec.vocab_size + spec.hidden + kCacheLine);
+  // A tile of a product, and its inputs in another order, for 48 rows; attention over 24 queries.
+  const int64_t widest =
+      std::max({spec.hidden, a.q_width(), plain, moe ? spec.moe.intermediate : 0});
+  const int64_t group = a.heads / std::max<int64_t>(1, a.kv_heads);
+  const int64_t state = a.head_dim + 4 * kCacheLine;
+  const int64_t thread = 48 * (64 + 2 * widest) + std::max<int64_t>(24, group) * (2 * state + 64) +
+                         2 * routing.experts + kArrays * kCacheLine;
+  // Long contexts are walked by several threads, 512 positions each, and joined.
+  const int64_t spans = context / 512 + 1;
+  const int64_t joined = (2 * needs.threads + a.kv_heads) * spans * group * state;
+  const int64_t floats =
+      needs.max_num_batched_tokens * row + logits + needs.threads * thread + joined;
+  return static_cast<uint64_t>(floats) * sizeof(float);
 }
 
 }  // namespace
@@ -42,7 +65,9 @@ Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs) {
   plan.max_context = needs.max_model_len > 0 ? needs.max_model_len : spec.max_positions;
 
   int64_t fitting = std::numeric_limits<int32_t>::max();  // block ids are 32 bits
-  const uint64_t fixed = needs.weight_bytes + WorkspaceBytes(spec, needs) + kProcessBytes;
+  plan.weight_bytes = needs.weight_bytes;
+  plan.workspace_bytes = WorkspaceBytes(spec, needs, plan.max_context);
+  const uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + kProcessBytes;
   if (needs.available_bytes > 0) {
     const auto budget =
         static_cast<uint64_t>(static_cast<double>(needs.available_bytes) * needs.utilization);

@@ -15,6 +15,7 @@ struct MemoryNeeds {
   int64_t max_model_len = 0;  // asked for; 0: what the model was made for, as far as it fits
   int64_t max_num_seqs = 1;
   int64_t max_num_batched_tokens = 1;
+  int64_t threads = 1;
   double utilization = 0.9;      // share of the available memory that may be taken
   uint64_t available_bytes = 0;  // 0: unknown, nothing is refused
 };
@@ -23,6 +24,8 @@ struct MemoryPlan {
   int64_t max_context = 0;  // tokens of one request
   int64_t num_blocks = 0;   // of the KV pool
   uint64_t block_bytes = 0;
+  uint64_t weight_bytes = 0;     // as in MemoryNeeds
+  uint64_t workspace_bytes = 0;  // an estimate; the executor knows
   std::string context_note;  // why max_context is smaller than it could be; empty when it is not
 };
 

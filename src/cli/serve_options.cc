@@ -150,12 +150,6 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
            {"Type of the arithmetic on a GPU; on the CPU it is float32",
             "GPU 上的计算类型；CPU 上总是 float32"})
       .Choices({"auto", "half", "float16", "bfloat16", "float", "float32"});
-  flags
-      .Add("max-model-len", &options.max_model_len, "N",
-           {"Longest prompt and answer together, in tokens", "提示与回答合计的最大 token 数"})
-      .Range(1, 1 << 30)
-      .Word("auto", 0)
-      .DefaultText("auto");
 }
 
 void AddServerFlags(FlagTable& flags, ServeOptions& options) {
@@ -182,23 +176,9 @@ void AddServerFlags(FlagTable& flags, ServeOptions& options) {
 
 void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags
-      .Add("max-num-seqs", &options.max_num_seqs, "N",
-           {"Requests that are computed at the same time", "同时计算的请求数"})
-      .Range(1, 4096);
-  flags
-      .Add("max-num-batched-tokens", &options.max_num_batched_tokens, "N",
-           {"Tokens in one step", "每步计算的 token 数"})
-      .Range(1, 1 << 20);
-  flags
       .Add("max-num-queued-reqs", &options.max_num_queued_reqs, "N",
            {"Requests that may wait; more are answered with 429", "可排队的请求数，超出则返回 429"})
       .Range(0, 1 << 20);
-  flags
-      .Add("gpu-memory-utilization", &options.memory_utilization, "X",
-           {"Largest share of the free memory to take (of main memory on the CPU); no more than "
-            "needed is taken",
-            "最多占用空闲内存的比例（CPU 上为主存）；不会多占"})
-      .Range(0.01, 1);
   flags.Add(
       "enable-prefix-caching", &raw.prefix_caching,
       {"Accepted; this version computes every prompt in full", "可接受；此版本总是完整计算提示"});
@@ -269,6 +249,29 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
 
 }  // namespace
 
+void AddMemoryFlags(FlagTable& flags, ServeOptions& options) {
+  flags
+      .Add("max-model-len", &options.max_model_len, "N",
+           {"Longest prompt and answer together, in tokens", "提示与回答合计的最大 token 数"})
+      .Range(1, 1 << 30)
+      .Word("auto", 0)
+      .DefaultText("auto");
+  flags
+      .Add("max-num-seqs", &options.max_num_seqs, "N",
+           {"Requests that are computed at the same time", "同时计算的请求数"})
+      .Range(1, 4096);
+  flags
+      .Add("max-num-batched-tokens", &options.max_num_batched_tokens, "N",
+           {"Tokens in one step", "每步计算的 token 数"})
+      .Range(1, 1 << 20);
+  flags
+      .Add("gpu-memory-utilization", &options.memory_utilization, "X",
+           {"Largest share of the free memory to take (of main memory on the CPU); no more than "
+            "needed is taken",
+            "最多占用空闲内存的比例（CPU 上为主存）；不会多占"})
+      .Range(0.01, 1);
+}
+
 Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& arguments,
                                          Language language) {
   ServeCommandLine line;
@@ -280,6 +283,7 @@ Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& argumen
        "以 OpenAI 兼容的 API 和聊天网页提供模型服务。不给 MODEL 时使用内置的 erne-mini。"});
   flags.Positional(&raw.positional, 1);
   AddModelFlags(flags, line.options, raw);
+  AddMemoryFlags(flags, line.options);
   AddServerFlags(flags, line.options);
   AddEngineFlags(flags, line.options, raw);
   AddLogFlags(flags, line.options, raw);

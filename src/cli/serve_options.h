@@ -39,6 +39,10 @@ struct ServeOptions {
   std::vector<std::string> warnings;  // about flags that have no effect
 };
 
+// Declares the flags that decide how much memory is taken: max-model-len, max-num-seqs,
+// max-num-batched-tokens and gpu-memory-utilization.
+void AddMemoryFlags(FlagTable& flags, ServeOptions& options);
+
 struct ServeCommandLine {
   ServeOptions options;
   std::string help;  // not empty: print it and end

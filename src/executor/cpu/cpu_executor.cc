@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/machine.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "executor/batch_check.h"
@@ -79,10 +80,11 @@ Status CheckSpec(const ModelSpec& spec) {
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(PackedModel model, std::string weight_type, const ExecutorLimits& limits,
+  // `described`: name and types of what this is.
+  CpuExecutor(PackedModel model, ExecutorInfo described, const ExecutorLimits& limits,
               const Kernels& kernels, std::unique_ptr<ThreadPool> pool)
       : model_(std::move(model)),
-        weight_type_(std::move(weight_type)),
+        described_(std::move(described)),
         limits_(limits),
         kernels_(kernels),
         pool_(std::move(pool)),
@@ -122,11 +124,7 @@ class CpuExecutor final : public Executor {
   const ExecutorLimits& limits() const override { return limits_; }
 
   ExecutorInfo info() const override {
-    ExecutorInfo info;
-    info.name = StrCat("cpu (", kernels_.name, ", ", pool_->threads(),
-                       pool_->threads() == 1 ? " thread)" : " threads)");
-    info.weight_type = weight_type_;
-    info.activation_type = "f32";
+    ExecutorInfo info = described_;
     info.weight_bytes = model_.bytes;
     info.kv_bytes = kv_memory_.bytes();
     info.workspace_bytes = workspace_.bytes();
@@ -343,7 +341,7 @@ class CpuExecutor final : public Executor {
   }
 
   const PackedModel model_;
-  const std::string weight_type_;
+  const ExecutorInfo described_;
   const ExecutorLimits limits_;
   const Kernels& kernels_;
   const std::unique_ptr<ThreadPool> pool_;
@@ -379,6 +377,30 @@ class CpuExecutor final : public Executor {
   int32_t* slots_ = nullptr;
 };
 
+// The kernels and the number of threads that `options` ask for.
+struct Choice {
+  const Kernels* kernels = nullptr;
+  int threads = 0;
+};
+
+Result<Choice> Choose(const CpuExecutorOptions& options) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return InvalidArgument(StrCat("threads is ", options.threads, ", not in 0..", kMaxThreads),
+                           "threads");
+  }
+  ERNE_ASSIGN_OR_RETURN(const Kernels* kernels, SelectKernels(options.isa));
+  return Choice{kernels, options.threads == 0 ? UsableCpus() : options.threads};
+}
+
+ExecutorInfo Describe(const Model& model, const Choice& choice) {
+  ExecutorInfo info;
+  info.name = StrCat("cpu (", choice.kernels->name, ", ", choice.threads,
+                     choice.threads == 1 ? " thread)" : " threads)");
+  info.weight_type = model.precision;
+  info.activation_type = "f32";
+  return info;
+}
+
 }  // namespace
 }  // namespace cpu
 
@@ -389,19 +411,20 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   ERNE_RETURN_IF_ERROR(CheckLimits(limits));
   ERNE_RETURN_IF_ERROR(cpu::CheckSpec(model->spec));
   ERNE_RETURN_IF_ERROR(cpu::CheckSizes(limits, model->spec));
-  if (options.threads < 0 || options.threads > cpu::kMaxThreads) {
-    return InvalidArgument(StrCat("threads is ", options.threads, ", not in 0..", cpu::kMaxThreads),
-                           "threads");
-  }
-  ERNE_ASSIGN_OR_RETURN(const cpu::Kernels* kernels, cpu::SelectKernels(options.isa));
-  auto pool = std::make_unique<ThreadPool>(options.threads);
-  const std::string weight_type = model->precision;
+  ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
+  auto pool = std::make_unique<ThreadPool>(choice.threads);
+  ExecutorInfo described = cpu::Describe(*model, choice);
   auto packed = cpu::PackModel(std::move(model), *pool, progress);
   if (!packed.ok()) return packed.status();
-  auto executor = std::make_unique<cpu::CpuExecutor>(*std::move(packed), weight_type, limits,
-                                                     *kernels, std::move(pool));
+  auto executor = std::make_unique<cpu::CpuExecutor>(*std::move(packed), std::move(described),
+                                                     limits, *choice.kernels, std::move(pool));
   ERNE_RETURN_IF_ERROR(executor->Allocate());
   return std::unique_ptr<Executor>(std::move(executor));
+}
+
+Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, const CpuExecutorOptions& options) {
+  ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
+  return cpu::Describe(model, choice);
 }
 
 }  // namespace erne

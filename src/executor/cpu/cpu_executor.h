@@ -24,4 +24,9 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
                                                   const CpuExecutorOptions& options = {},
                                                   const LoadProgress& progress = {});
 
+// What MakeCpuExecutor would run `model` with, without making it: the name and the types; the bytes
+// are 0. Errors as those of MakeCpuExecutor about its options.
+Result<ExecutorInfo> DescribeCpuExecutor(const Model& model,
+                                         const CpuExecutorOptions& options = {});
+
 }  // namespace erne

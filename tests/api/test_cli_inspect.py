@@ -1,0 +1,114 @@
+"""`erne inspect`: what the real program tells about a model."""
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from erne_server import BINARY, MINI, SOURCE, Server
+
+REFERENCE = SOURCE / "tests/data/reference-models"
+
+
+def inspect(*arguments, language="C.UTF-8"):
+    environment = {**os.environ, "LC_ALL": language}
+    return subprocess.run([BINARY, "inspect", *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                          env=environment)
+
+
+def report(*arguments):
+    done = inspect(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def stored_tensors(folder):
+    """Name -> (dtype, shape, bytes) out of the files' own headers."""
+    tensors = {}
+    for file in pathlib.Path(folder).glob("*.safetensors"):
+        data = file.read_bytes()
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        for name, entry in header.items():
+            if name != "__metadata__":
+                begin, end = entry["data_offsets"]
+                tensors[name] = (entry["dtype"], entry["shape"], end - begin)
+    return tensors
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in REFERENCE.iterdir()))
+def test_reference_models(folder):
+    config = json.loads((REFERENCE / folder / "config.json").read_text())
+    got = report(REFERENCE / folder, "--tensors")
+    assert got["name"] == folder and got["path"] == str(REFERENCE / folder)
+    assert got["architecture"] == config["model_type"]
+    assert got["layers"] == config["num_hidden_layers"] == got["dense_layers"] + got["moe"]["layers"]
+    assert got["hidden"] == config["hidden_size"] and got["vocab_size"] == config["vocab_size"]
+    assert got["attention"]["heads"] == config["num_attention_heads"]
+    assert got["attention"]["kv_heads"] == config["num_key_value_heads"]
+    experts = next((config[key] for key in ("moe_num_experts", "num_experts", "num_local_experts") if key in config), 0)
+    assert got["moe"]["experts"] == experts
+    assert got["context"] == config["max_position_embeddings"]
+    stored = stored_tensors(REFERENCE / folder)
+    assert {t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in got["tensors"]["list"]} == stored
+    assert got["tensors"]["count"] == len(stored)
+    assert got["tensors"]["bytes"] == sum(bytes for _, _, bytes in stored.values())
+    assert sum(t["bytes"] for t in got["tensors"]["by_dtype"].values()) == got["tensors"]["bytes"]
+    assert got["memory_plan"]["fits"] is True
+
+
+def test_the_embedded_model_is_the_one_in_the_tree():
+    embedded, folder = report(), report(MINI)
+    assert embedded["path"] == "embedded:erne-mini"
+    for field in ("parameters", "active_parameters", "tensors", "precision", "executor", "attention", "moe"):
+        assert embedded[field] == folder[field]
+    assert embedded["name"] == folder["name"] == "erne-mini"
+
+
+def test_the_plan_is_the_one_that_serve_takes():
+    flags = ("--max-num-seqs", 3, "--max-model-len", 500)
+    plan = report(*flags)["memory_plan"]
+    assert plan["kv_blocks"] == 3 * 32 and plan["max_context"] == 500
+    with Server(*flags) as server:
+        log = server.read_log()
+    kv = f"KV cache {plan['kv_bytes'] / 2**20:.1f} MiB ({plan['kv_blocks'] * 16} tokens; one request up to 500)"
+    assert kv in log
+    assert f"weights {report()['executor']['weights']}, activations {report()['executor']['activations']}" in log
+
+
+def test_what_does_not_fit_is_told_and_no_failure():
+    done = inspect("--gpu-memory-utilization", "0.01", "--max-num-seqs", "4096", "--max-num-batched-tokens", "1M")
+    assert done.returncode == 0 and "does not fit" in done.stdout and "not enough memory" in done.stdout
+
+
+def test_both_languages():
+    english = inspect(REFERENCE / "llama-gqa").stdout
+    assert "dense, 0 experts" in english and "tokens" in english
+    chinese = inspect(REFERENCE / "llama-gqa", language="zh_CN.UTF-8").stdout
+    assert "稠密模型，0 个专家" in chinese and len(chinese.splitlines()) == len(english.splitlines())
+    assert "不给 MODEL" in inspect("--help", language="zh_CN.UTF-8").stdout
+
+
+def test_tensor_names_cannot_talk_to_the_terminal(tmp_path):
+    source = REFERENCE / "llama3-rope-scaling"  # its head is tied, so that lm_head.* may be skipped
+    data = (source / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    end = len(data) - 8 - size
+    header["lm_head.\u001b[2J\n"] = {"dtype": "F32", "shape": [1], "data_offsets": [end, end + 4]}
+    text = json.dumps(header).encode()
+    (tmp_path / "config.json").write_text((source / "config.json").read_text())
+    (tmp_path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:] + bytes(4))
+    done = inspect(tmp_path, "--tensors")
+    assert done.returncode == 0, done.stderr
+    assert "\n  lm_head.\\x1b[2J\\n " in done.stdout and "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("arguments, code, says", [
+    (("/no/such/model",), 1, "/no/such/model"), ((MINI / "config.json",), 1, "is a file"),
+    ((SOURCE / "src",), 1, "config.json"), (("--max-model-len", "99999"), 1, "2048"),
+    (("--tensor",), 2, "--tensors"), (("a", "b"), 2, "'b'")])
+def test_faults(arguments, code, says):
+    done = inspect(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr and done.stderr.startswith("erne inspect: ")
