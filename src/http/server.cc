@@ -158,10 +158,8 @@ class HttpServer::Impl {
     // An IPv6 address may come in the brackets that it has in a URL.
     const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
     const std::string name = bracketed ? host.substr(1, host.size() - 2) : host;
-    tcp::resolver resolver(core_->io);
     error_code error;
-    const auto found = resolver.resolve(
-        name, std::to_string(port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
+    const std::vector<asio::ip::address> addresses = AddressesOf(name, error);
     if (error) {
       return InvalidArgument(StrCat("cannot listen on '", host, "': ", error.message()));
     }
@@ -169,9 +167,9 @@ class HttpServer::Impl {
     // often off) are left out as long as one remains.
     std::vector<std::shared_ptr<Listener>> opened;
     error_code last_error = asio::error::host_not_found;
-    for (const auto& entry : found) {
+    for (const asio::ip::address& address : addresses) {
       auto listener = std::make_shared<Listener>(core_);
-      error = listener->Open({entry.endpoint().address(), port});
+      error = listener->Open({address, port});
       if (error == asio::error::address_in_use) return BindError(name, port, error);
       if (error) {
         last_error = error;
@@ -206,6 +204,19 @@ class HttpServer::Impl {
   }
 
  private:
+  std::vector<asio::ip::address> AddressesOf(const std::string& name, error_code& error) {
+    // Always the loopback addresses (RFC 6761, section 6.3), also where no /etc/hosts says so.
+    if (ToLowerAscii(name) == "localhost") {
+      return {asio::ip::address_v4::loopback(), asio::ip::address_v6::loopback()};
+    }
+    tcp::resolver resolver(core_->io);
+    std::vector<asio::ip::address> addresses;
+    for (const auto& entry : resolver.resolve(name, "0", tcp::resolver::passive, error)) {
+      addresses.push_back(entry.endpoint().address());
+    }
+    return addresses;
+  }
+
   void Run() {
     while (true) {
       try {
