@@ -14,9 +14,10 @@ def logits(*arguments):
     return subprocess.run([BINARY, "logits", *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("executor", ["reference", "cpu"])
-def test_greedy_ids_of_erne_mini(executor):
-    for case in GREEDY:
+# Every case on every executor is tests/golden's business; here the door itself is tried.
+@pytest.mark.parametrize("executor, cases", [("reference", GREEDY[:1]), ("cpu", GREEDY)])
+def test_greedy_ids_of_erne_mini(executor, cases):
+    for case in cases:
         ids = ",".join(map(str, case["prompt_ids"]))
         done = logits(MINI, "--ids", ids, "--greedy", len(case["greedy_ids"]), "--executor", executor)
         assert done.returncode == 0, done.stderr

@@ -161,7 +161,7 @@ def test_row_09_health_answers_while_the_engine_works(mini):
     done = threading.Event()
 
     def work():
-        mini.chat("写一首关于春天的七言绝句", max_tokens=400, ignore_eos=True)
+        mini.chat("写一首关于春天的七言绝句", max_tokens=150, ignore_eos=True)
         done.set()
 
     worker = threading.Thread(target=work)
