@@ -97,7 +97,8 @@ class CpuExecutor final : public Executor {
   Status Allocate() {
     SizeArrays();
     ERNE_RETURN_IF_ERROR(workspace_.Allocate("the workspace of the CPU executor"));
-    return kv_memory_.Allocate(StrCat("the KV cache of ", limits_.num_blocks, " blocks"));
+    return kv_memory_.Allocate(StrCat("the KV cache of ", limits_.num_blocks, " blocks"),
+                               Workspace::Start::kUntouched);
   }
 
   Result<std::span<const float>> Run(const Batch& batch) override {

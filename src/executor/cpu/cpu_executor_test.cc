@@ -353,7 +353,7 @@ TEST(CpuExecutor, LongContextsGiveTheSameBits) {
   EXPECT_EQ(RunChunks(*three, tokens, blocks, {1}), prefilled);
 }
 
-// The KV pool starts as NaN; what one sequence leaves in a block must not reach the next.
+// The KV pool starts as NaN where DCHECKs are on (the sanitizer runs); what one sequence leaves in a block must not reach the next.
 TEST(CpuExecutor, ReadsNothingThatWasNotWritten) {
   const ModelSpec spec = BaseSpec();
   const auto model = RandomModel::Make(spec, Weights::kF32, 5);

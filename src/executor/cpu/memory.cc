@@ -50,7 +50,10 @@ std::optional<int64_t> CheckedProduct(std::initializer_list<int64_t> factors) {
   return product;
 }
 
-Status Workspace::Allocate(const std::string& what) {
+Status Workspace::Allocate(const std::string& what, Start start) {
+#ifndef NDEBUG
+  start = Start::kNan;
+#endif
   int64_t total = 0;
   for (const Request& request : requests_) {
     const auto bytes =
@@ -71,7 +74,7 @@ Status Workspace::Allocate(const std::string& what) {
     auto buffer = Buffer::Allocate(StrCat(what, " (", total, " bytes in all)"),
                                    static_cast<size_t>(*request.elements) * request.element_bytes);
     if (!buffer.ok()) return buffer.status();
-    std::memset(buffer->data(), 0xFF, buffer->bytes());
+    if (start == Start::kNan) std::memset(buffer->data(), 0xFF, buffer->bytes());
     *request.array = buffer->data();
     bytes_ += buffer->bytes();
     buffers_.push_back(*std::move(buffer));

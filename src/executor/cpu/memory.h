@@ -42,10 +42,15 @@ inline constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// A set of arrays that are sized first and taken together. Each starts filled with ones (as floats:
-// NaN), so that a value that was never written shows itself.
+// A set of arrays that are sized first and taken together.
 class Workspace {
  public:
+  enum class Start {
+    kNan,  // bytes of ones (as floats: NaN), so that a value that was never written shows itself
+    kUntouched,  // the system gives the pages when they are written first: a pool of gigabytes
+                 // costs no start-up time and only what is used. kNan where DCHECKs are on.
+  };
+
   // Notes that `*array` is to have the product of `dims` elements.
   template <typename T>
   void Add(T** array, std::initializer_list<int64_t> dims) {
@@ -53,7 +58,7 @@ class Workspace {
     requests_.push_back({reinterpret_cast<void**>(array), sizeof(T), CheckedProduct(dims)});
   }
   // Takes all of them. `what` names the whole in errors.
-  Status Allocate(const std::string& what);
+  Status Allocate(const std::string& what, Start start = Start::kNan);
 
   size_t bytes() const { return bytes_; }
 
