@@ -293,6 +293,101 @@ TEST_F(AnswerSessionTest, ASlowClientHoldsTheTokensBack) {
   EXPECT_EQ(Contents().back(), "e");
 }
 
+TEST_F(AnswerSessionTest, ACompletionStreamByteForByte) {
+  Start({.choices = {{.prompt_tokens = 7, .echo = "你好 "}}, .stream = true, .include_usage = true},
+        Completion());
+  EXPECT_EQ(writer_->body, "");
+  Push("a");
+  PushEnd({.token = 'b', .finish = FinishReason::kLength});
+  const std::string head =
+      R"(data: {"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m","choices":[)";
+  const auto chunk = [&](const std::string& text, const std::string& finish) {
+    return head + R"({"index":0,"text":")" + text + R"(","logprobs":null,"finish_reason":)" +
+           finish + R"(,"stop_reason":null}]})" + "\n\n";
+  };
+  EXPECT_EQ(
+      writer_->body,
+      chunk("你好 ", "null") + chunk("a", "null") + chunk("b", "null") + chunk("", R"("length")") +
+          head +
+          R"(],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2},"system_fingerprint":"erne-)" +
+          ERNE_VERSION + "\"}\n\ndata: [DONE]\n\n");
+}
+
+TEST_F(AnswerSessionTest, AWholeCompletion) {
+  Start({.choices = {{.prompt_tokens = 7, .echo = "你好 "}}}, Completion());
+  PushEnd({.token = 'b', .finish = FinishReason::kLength});
+  EXPECT_EQ(
+      writer_->body,
+      R"({"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m","choices":[{"index":0,"text":"你好 b","logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":null,"prompt_logprobs":null,"prompt_token_ids":null}],"service_tier":null,"system_fingerprint":"erne-)" ERNE_VERSION
+      R"(","usage":{"prompt_tokens":7,"total_tokens":8,"completion_tokens":1},"kv_transfer_params":null})");
+}
+
+TEST_F(AnswerSessionTest, EachTokenIsToldWithItsLogprob) {
+  for (const bool stream : {true, false}) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.stop = {"xyz"}, .stream = stream});
+    const auto push = [&](int32_t token, float logprob) {
+      PushEnd({.token = token, .logprobs = {{token, logprob}, {'!', -0.5F}}});
+    };
+    push('x', -1);  // held back, for it may become xyz
+    push(0xe4, -2);
+    push(0xbd, -3);
+    push(0xa0, -4);  // 你 is complete
+    PushEnd({.token = Tok::kEnd,
+             .finish = FinishReason::kStop,
+             .stop_token = Tok::kEnd,
+             .logprobs = {{Tok::kEnd, -5.0F}, {'!', -0.5F}}});
+    ASSERT_TRUE(writer_->complete);
+    std::string text, bytes;
+    std::vector<double> logprobs;
+    const auto take = [&](const Json& choice, const Json& content) {
+      text += content.AsString();
+      const Json* all = choice.Find("logprobs");
+      if (all->is_null()) return;
+      for (const Json& token : all->Find("content")->AsArray()) {
+        logprobs.push_back(token.Find("logprob")->AsDouble());
+        EXPECT_EQ(token.Find("top_logprobs")->AsArray().size(), 1u);
+        if (token.Find("bytes")->is_null()) continue;
+        for (const Json& byte : token.Find("bytes")->AsArray())
+          bytes += static_cast<char>(byte.AsInt());
+      }
+    };
+    if (stream) {
+      for (const std::string& frame : writer_->Frames()) {
+        if (frame == "[DONE]") continue;
+        const Json json = Json::Parse(frame).value();
+        const Json& choice = json.Find("choices")->AsArray()[0];
+        take(choice, *choice.Find("delta")->Find("content"));
+      }
+    } else {
+      take(Choice(), *Choice().Find("message")->Find("content"));
+    }
+    EXPECT_EQ(text, "x你");
+    EXPECT_EQ(bytes, text);
+    EXPECT_EQ(logprobs, (std::vector<double>{-1, -2, -3, -4, -5}));
+  }
+}
+
+TEST_F(AnswerSessionTest, OffsetsCountTheCharactersOfTheText) {
+  Start({.choices = {{.prompt_tokens = 7, .echo = "你好"}}}, Completion());
+  for (const int32_t token : {Tok::kHello, 0xe4, 0xbd, 0xa0}) {
+    PushEnd({.token = token, .logprobs = {{token, -1.0F}}});
+  }
+  PushEnd({.token = 'a', .finish = FinishReason::kLength, .logprobs = {{'a', -1.0F}}});
+  EXPECT_EQ(Choice().Find("text")->AsString(), "你好你好你a");
+  EXPECT_EQ(Choice().Find("logprobs")->Find("text_offset")->Dump(), "[2,4,4,4,5]");
+}
+
+TEST_F(AnswerSessionTest, StopStringsWaitForMinTokens) {
+  Start({.stop = {"b"}, .min_tokens = 3});
+  Push("abb");
+  EXPECT_FALSE(writer_->complete);
+  Push("cb");
+  ASSERT_TRUE(writer_->complete);
+  EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "abbc");
+}
+
 TEST_F(AnswerSessionTest, SeveralChoices) {
   Start({.choices = {{7}, {7}}, .stream = true, .include_usage = true});
   Push({'a'}, 1);

@@ -17,31 +17,31 @@ namespace erne {
 
 // Checked as far as that needs no model. An empty optional means: not said, the model's default.
 struct RequestOptions {
-  std::string model;  // "": not said
-  std::string request_id;
+  std::string model = {};  // "": not said
+  std::string request_id = {};
   int64_t choices = 1;  // for each prompt
 
-  std::optional<float> temperature;
-  std::optional<float> top_p;
-  std::optional<int32_t> top_k;
-  std::optional<float> min_p;
-  std::optional<float> repetition_penalty;
+  std::optional<float> temperature = {};
+  std::optional<float> top_p = {};
+  std::optional<int32_t> top_k = {};
+  std::optional<float> min_p = {};
+  std::optional<float> repetition_penalty = {};
   float presence_penalty = 0;
   float frequency_penalty = 0;
-  std::vector<LogitBias> logit_bias;
-  std::vector<std::string> bad_words;
-  std::vector<int32_t> allowed_token_ids;
-  std::optional<uint64_t> seed;
+  std::vector<LogitBias> logit_bias = {};
+  std::vector<std::string> bad_words = {};
+  std::vector<int32_t> allowed_token_ids = {};
+  std::optional<uint64_t> seed = {};
   int32_t logprobs = -1;  // -1: none; else those of so many most probable tokens too
 
-  std::optional<int64_t> max_tokens;
+  std::optional<int64_t> max_tokens = {};
   std::string max_tokens_field = "max_tokens";  // the field that said it, for messages
   int64_t min_tokens = 0;
-  std::vector<std::string> stop;
-  std::vector<int32_t> stop_token_ids;
+  std::vector<std::string> stop = {};
+  std::vector<int32_t> stop_token_ids = {};
   bool include_stop = false;
   bool ignore_eos = false;
-  std::optional<RepetitionRule> repetition;  // not enabled when a request says: never
+  std::optional<RepetitionRule> repetition = {};  // not enabled when a request says: never
 
   bool skip_special_tokens = true;
   bool stream = false;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "api/errors.h"
+#include "base/strings.h"
 
 namespace erne {
 namespace {
@@ -77,7 +78,7 @@ TEST(Schema, ShownIsShort) {
   for (int i = 0; i < 100; ++i) text += "好";
   const std::string shown = Shown(Json(text));
   EXPECT_LE(shown.size(), 63u);
-  EXPECT_TRUE(Json::Parse("\"" + shown.substr(1) + "\"").ok())
+  EXPECT_TRUE(Json::Parse(StrCat('"', shown.substr(1), '"')).ok())
       << "cut between characters: " << shown;
 }
 

@@ -15,10 +15,16 @@ void AddUnique(std::string name, std::vector<std::string>& names) {
   names.push_back(std::move(name));
 }
 
-void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  size_t begin = 0;
+  for (size_t at = text.find(from); at != text.npos; at = text.find(from, begin)) {
+    out += text.substr(begin, at - begin);
+    out += to;
+    begin = at + from.size();
   }
+  out += text.substr(begin);
+  return out;
 }
 
 // The model's name out of a path. Two caches have a form of their own:
@@ -40,9 +46,7 @@ std::string NameInPath(const std::string& path) {
     if (repository.starts_with("models--") && at != std::string::npos)
       return repository.substr(at + 2);
   }
-  std::string name = folder.filename().string();
-  ReplaceAll(name, "___", ".");
-  return name;
+  return ReplaceAll(folder.filename().string(), "___", ".");
 }
 
 Result<Json> ReadJsonFile(const FileSet& files, std::string_view name) {

@@ -58,6 +58,8 @@ TEST(GenerationDefaults, FieldsAndEndTokens) {
   EXPECT_EQ(defaults->top_p, 0.9F);
   EXPECT_EQ(defaults->top_k, 50);
   EXPECT_EQ(defaults->repetition_penalty, 1.05F);
+  EXPECT_EQ(Defaults(R"({"min_p":0.1})")->min_p, 0.1F);
+  EXPECT_EQ(Defaults(R"({"max_new_tokens":512})")->max_tokens, 512);
   EXPECT_EQ(defaults->eos_tokens, (std::vector<int32_t>{2, 3, 5})) << "config.json's comes first";
   EXPECT_EQ(Defaults(R"({"eos_token_id":7})")->eos_tokens, (std::vector<int32_t>{2, 7}));
 }
@@ -84,6 +86,43 @@ TEST(GenerationDefaults, FaultsNameFileAndField) {
   EXPECT_NE(Defaults(R"({"eos_token_id":["x"]})").status().message().find("eos_token_id"),
             std::string::npos);
   EXPECT_NE(Defaults("[]").status().message().find("array"), std::string::npos);
+}
+
+std::vector<int32_t> Prefix(const char* config, const char* tokenizer_json = nullptr) {
+  std::map<std::string, std::string, std::less<>> texts = {{"tokenizer_config.json", config}};
+  if (tokenizer_json != nullptr) texts["tokenizer.json"] = tokenizer_json;
+  const TestTokenizer tokenizer;
+  const auto prefix = LoadPromptPrefix(TestFiles(std::move(texts)), tokenizer);
+  EXPECT_TRUE(prefix.ok()) << prefix.status().message();
+  return prefix.value();
+}
+
+TEST(PromptPrefix, IsWhatTheTokenizersFilesSay) {
+  using Ids = std::vector<int32_t>;
+  constexpr int32_t kBos = TestTokenizer::kBegin;
+  EXPECT_EQ(Prefix("{}"), Ids{});
+  EXPECT_EQ(Prefix(R"({"bos_token":"<|begin_of_sentence|>"})"), Ids{});
+  EXPECT_EQ(Prefix(R"({"add_bos_token":true,"bos_token":"<|begin_of_sentence|>"})"), Ids{kBos});
+  EXPECT_EQ(Prefix(R"({"add_bos_token":true,"bos_token":{"content":"<|begin_of_sentence|>"}})"),
+            Ids{kBos});
+  EXPECT_EQ(
+      Prefix(R"({"tokenizer_class":"LlamaTokenizerFast","bos_token":"<|begin_of_sentence|>"})"),
+      Ids{kBos});
+  constexpr const char* kPost =
+      R"({"post_processor":{"type":"Sequence","processors":[{"type":"ByteLevel"},{"type":"TemplateProcessing",
+          "single":[{"SpecialToken":{"id":"<b>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},
+                    {"SpecialToken":{"id":"<e>","type_id":0}}],
+          "special_tokens":{"<b>":{"id":"<b>","ids":[258],"tokens":["<b>"]},
+                            "<e>":{"id":"<e>","ids":[256],"tokens":["<e>"]}}}]}})";
+  EXPECT_EQ(Prefix("{}", kPost), Ids{kBos});
+  EXPECT_EQ(Prefix(R"({"add_bos_token":false})", kPost), Ids{});
+  EXPECT_EQ(Prefix("{}", R"({"post_processor":null})"), Ids{});
+  const TestFiles files(std::map<std::string, std::string, std::less<>>{
+      {"tokenizer.json", R"({"post_processor":{"single":[{"SpecialToken":{"id":"x"}}],
+                             "special_tokens":{"x":{"ids":[99999]}}}})"}});
+  const TestTokenizer tokenizer;
+  const auto wrong = LoadPromptPrefix(files, tokenizer);
+  EXPECT_NE(wrong.status().message().find("99999"), std::string::npos);
 }
 
 std::string Rendered(const LoadedTemplate& loaded, const char* messages) {

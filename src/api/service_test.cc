@@ -67,6 +67,25 @@ class ServiceTest : public testing::Test {
     writer->RunToEnd();
     return writer;
   }
+  std::shared_ptr<TestWriter> Post(const std::string& path, std::string body) {
+    auto writer = Start(Request("POST", path, {}, std::move(body)));
+    writer->RunUntil([&] { return writer->complete; });
+    return writer;
+  }
+  std::shared_ptr<TestWriter> Complete(const std::string& members) {
+    return Post("/v1/completions", StrCat("{", members, "}"));
+  }
+  static std::vector<std::string> TextsOf(const TestWriter& writer) {
+    std::vector<std::string> texts;
+    const Json body = writer.BodyJson();
+    EXPECT_NE(body.Find("choices"), nullptr) << writer.body;
+    if (body.Find("choices") == nullptr) return texts;
+    for (const Json& choice : body.Find("choices")->AsArray()) {
+      EXPECT_EQ(choice.Find("index")->AsInt(), static_cast<int64_t>(texts.size()));
+      texts.push_back(choice.Find("text")->AsString());
+    }
+    return texts;
+  }
   static Json Error(const TestWriter& writer) {
     const Json body = writer.BodyJson();
     EXPECT_NE(body.Find("error"), nullptr) << writer.body;
@@ -328,7 +347,7 @@ TEST_F(ServiceTest, SeveralAnswers) {
 TEST_F(ServiceTest, ADisconnectFreesTheEngine) {
   Ready(Endless, 4096);
   for (const char* stream : {"true", "false"}) {
-    auto writer = StartChat(StrCat(R"("n":2,"stream":)", stream));
+    auto writer = StartChat(StrCat(R"("n":2,"ignore_eos":true,"stream":)", stream));
     WaitUntil([&] { return model_->engine->stats().kv_blocks_used > 0; });
     writer->Disconnect();
     WaitUntil([&] { return model_->engine->stats().kv_blocks_used == 0; });
@@ -382,11 +401,124 @@ TEST_F(ServiceTest, AFaultOfTheEngineIsAnError) {
 TEST_F(ServiceTest, EndingTheServiceEndsItsRequests) {
   Ready(Endless, 1 << 20);
   model_.reset();
-  auto writer = StartChat(R"("stream":true)");
+  auto writer = StartChat(R"("stream":true,"ignore_eos":true)");
   writer->RunUntil([&] { return !writer->writes.empty(); });
   service_.reset();
   writer->RunToEnd();
   EXPECT_NE(writer->body.find("shutting down"), std::string::npos);
+}
+
+using Texts = std::vector<std::string>;
+
+TEST_F(ServiceTest, CompletionsOfEveryForm) {
+  Ready(Ending);  // the token after position p is the letter p % 8, 7 ends
+  auto one = Complete(R"("model":"test-model","prompt":"ab")");
+  EXPECT_EQ(TextsOf(*one), Texts{"bcdefg"});
+  EXPECT_EQ(one->BodyJson().Find("object")->AsString(), "text_completion");
+  EXPECT_TRUE(one->BodyJson().Find("id")->AsString().starts_with("cmpl-"));
+  EXPECT_EQ(one->BodyJson().Find("usage")->Dump(),
+            R"({"prompt_tokens":2,"total_tokens":9,"completion_tokens":7})");
+  auto list = Complete(R"("prompt":["ab",[97,97,97]],"n":2,"max_tokens":2)");
+  EXPECT_EQ(TextsOf(*list), (Texts{"bc", "bc", "cd", "cd"}));
+  EXPECT_EQ(list->BodyJson().Find("usage")->Dump(),
+            R"({"prompt_tokens":5,"total_tokens":13,"completion_tokens":8})");
+  EXPECT_EQ(TextsOf(*Complete(R"("prompt":[[97,258],"a</s>"],"max_tokens":1)")), (Texts{"b", "b"}))
+      << "a control token in a prompt is one";
+  EXPECT_EQ(TextsOf(*Complete(R"("prompt":["ab",[97,258]],"max_tokens":1,"echo":true)")),
+            (Texts{"abb", "ab"}));
+}
+
+TEST_F(ServiceTest, CompletionsHaveSixteenTokensOrWhatIsLeft) {
+  Ready(Endless, 32);
+  const auto count = [&](const std::string& members) {
+    return Complete(members)->BodyJson().Find("usage")->Find("completion_tokens")->AsInt();
+  };
+  EXPECT_EQ(count(R"("prompt":"ab")"), 16);
+  EXPECT_EQ(count(StrCat(R"("prompt":")", std::string(30, 'x'), '"')), 2);
+  auto over = Complete(R"("prompt":["a","abc"],"max_tokens":30)");
+  EXPECT_EQ(over->head.status, 400);
+  EXPECT_EQ(Error(*over).Find("message")->AsString(),
+            "This model's maximum context length is 32 tokens. However, you requested 33 tokens (3 "
+            "in the messages, 30 in the completion). Please reduce the length of the messages or "
+            "completion.");
+  EXPECT_EQ(Error(*over).Find("param")->AsString(), "max_tokens");
+  auto full = Complete(StrCat(R"("prompt":["a",")", std::string(32, 'x'), "\"]"));
+  EXPECT_EQ(Error(*full).Find("param")->AsString(), "prompt[1]");
+  auto outside = Complete(R"("prompt":[97,260])");
+  EXPECT_EQ(outside->head.status, 400);
+  EXPECT_EQ(Error(*outside).Find("param")->AsString(), "prompt");
+  EXPECT_EQ(Error(*Complete(R"("prompt":"")")).Find("param")->AsString(), "prompt");
+  EXPECT_EQ(Complete(R"("prompt":"a","model":"gpt-9")")->head.status, 404);
+}
+
+TEST_F(ServiceTest, PromptsOfAListDrawAsTheyWouldAlone) {
+  Ready([](int64_t) { return 'a'; });
+  model_->defaults.temperature = 100.0F;
+  const std::string members = R"("max_tokens":12,"seed":5,"ignore_eos":true)";
+  const Texts alone = TextsOf(*Complete(R"("prompt":"xy","n":2,)" + members));
+  const Texts list = TextsOf(*Complete(R"("prompt":["xy","xy"],"n":2,)" + members));
+  EXPECT_EQ(list, (Texts{alone[0], alone[1], alone[0], alone[1]}));
+  EXPECT_NE(alone[0], alone[1]);
+  const Texts unseeded =
+      TextsOf(*Complete(R"("prompt":["xy","xy"],"max_tokens":12,"ignore_eos":true)"));
+  EXPECT_NE(unseeded[0], unseeded[1]) << "without a seed each draws anew";
+}
+
+TEST_F(ServiceTest, LoopsEndOpenEndedAnswersAlone) {
+  Ready([](int64_t) { return 'a'; }, 4096);
+  auto open = Chat("");
+  EXPECT_EQ(Content(*open), std::string(1024, 'a'));
+  EXPECT_NE(open->body.find(R"("finish_reason":"stop","stop_reason":"repetition")"),
+            std::string::npos);
+  EXPECT_EQ(Content(*Chat(R"("max_tokens":2000)")), std::string(2000, 'a'));
+  const std::string asked =
+      R"("max_tokens":90,"repetition_detection":{"max_pattern_size":2,"min_count":5})";
+  EXPECT_EQ(Content(*Chat(asked)), "aaaaa");
+  auto never = Chat(R"("repetition_detection":{"max_pattern_size":0})");
+  EXPECT_EQ(Content(*never).size(), static_cast<size_t>(4096 - kPromptTokens));
+}
+
+TEST_F(ServiceTest, ARequestThatBansEveryTokenIsToldSo) {
+  Ready(Endless);
+  auto banned = Chat(R"("allowed_token_ids":[97],"bad_words":["a"],"max_tokens":3)");
+  EXPECT_EQ(banned->head.status, 400);
+  EXPECT_NE(Error(*banned).Find("message")->AsString().find("every token is banned"),
+            std::string::npos);
+}
+
+TEST_F(ServiceTest, Tokenize) {
+  Ready(Endless);
+  EXPECT_EQ(Post("/tokenize", R"({"prompt":"hi</s>"})")->body,
+            R"({"count":3,"max_model_len":1024,"tokens":[104,105,256],"token_strs":null})");
+  model_->prompt_prefix = {Tok::kBegin};
+  EXPECT_EQ(
+      Post("/tokenize", R"({"model":"test-model","prompt":"hi","return_token_strs":true})")->body,
+      R"({"count":3,"max_model_len":1024,"tokens":[258,104,105],"token_strs":["<|begin_of_sentence|>","h","i"]})");
+  const auto count = [&](const std::string& body) {
+    return Post("/tokenize", body)->BodyJson().Find("count")->AsInt();
+  };
+  EXPECT_EQ(count(R"({"prompt":"hi","add_special_tokens":false})"), 2);
+  const std::string messages = R"({"messages":[{"role":"user","content":"hi"}])";
+  EXPECT_EQ(count(messages + "}"), kPromptTokens);
+  EXPECT_EQ(count(messages + R"(,"add_generation_prompt":false})"), kPromptTokens - 11);
+  for (const char* bad : {"{}", R"({"prompt":"a","messages":[]})", R"({"prompt":[1]})",
+                          R"({"messages":"a"})", R"({"prompt":"a","return_token_strs":1})", "["}) {
+    EXPECT_EQ(Post("/tokenize", bad)->head.status, 400) << bad;
+  }
+  EXPECT_EQ(Post("/tokenize", R"({"prompt":"a","model":"gpt-9"})")->head.status, 404);
+}
+
+TEST_F(ServiceTest, Detokenize) {
+  Ready(Endless);
+  EXPECT_EQ(Post("/detokenize", R"({"tokens":[104,105,256,259]})")->body,
+            R"({"prompt":"hi</s>你好"})");
+  EXPECT_EQ(Post("/detokenize", R"({"tokens":[]})")->body, R"({"prompt":""})");
+  EXPECT_EQ(Post("/detokenize", R"({"tokens":[228]})")->BodyJson().Find("prompt")->AsString(),
+            "\uFFFD");
+  auto outside = Post("/detokenize", R"({"tokens":[1,260]})");
+  EXPECT_EQ(outside->head.status, 400);
+  EXPECT_EQ(Error(*outside).Find("param")->AsString(), "tokens[1]");
+  EXPECT_EQ(Error(*Post("/detokenize", "{}")).Find("param")->AsString(), "tokens");
 }
 
 TEST_F(ServiceTest, StaticFilesAreThoseOfTheSourceTree) {
