@@ -106,6 +106,17 @@ BAD_REQUESTS = {
     "penalty 0": ({"repetition_penalty": 0}, "repetition_penalty", "0"),
     "stop of another kind": ({"stop": [1]}, "stop", "stop"),
     "tools": ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "tools"),
+    "min_p above 1": ({"min_p": 1.5}, "min_p", "1.5"),
+    "penalty out of range": ({"presence_penalty": 3}, "presence_penalty", "3"),
+    "top_logprobs alone": ({"top_logprobs": 3}, "top_logprobs", "logprobs"),
+    "top_logprobs above 20": ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "20"),
+    "bias of no token": ({"logit_bias": {"99999999": 1}}, "logit_bias", "99999999"),
+    "bias of a word": ({"logit_bias": {"hello": 1}}, "logit_bias", "hello"),
+    "bias above 100": ({"logit_bias": {"5": 101}}, "logit_bias", "101"),
+    "allowed token outside": ({"allowed_token_ids": [99999999]}, "allowed_token_ids", "99999999"),
+    "min_tokens above max_tokens": ({"min_tokens": 9, "max_tokens": 8}, "min_tokens", "9"),
+    "repetition without a count": ({"repetition_detection": {"max_pattern_size": 4}}, "repetition_detection", "min_count"),
+    "best_of": ({"best_of": 2}, "best_of", "best_of"),
     "json schema": ({"response_format": {"type": "json_object"}}, "response_format", "response_format"),
 }
 

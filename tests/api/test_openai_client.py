@@ -1,36 +1,156 @@
 """The official openai Python client against the real program."""
+import asyncio
+
 import openai
 import pytest
+
+POEM = [{"role": "user", "content": "写一首关于春天的七言绝句"}]
+HELLO = [{"role": "user", "content": "你好"}]
 
 
 @pytest.fixture(scope="module")
 def client(mini):
-    return openai.OpenAI(base_url=f"{mini.url}/v1", api_key="none")
+    with openai.OpenAI(base_url=f"{mini.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def chat(client, messages=POEM, **fields):
+    return client.chat.completions.create(model="erne-mini", messages=messages, **fields)
+
+
+def complete(client, prompt, **fields):
+    return client.completions.create(model="erne-mini", prompt=prompt, **fields)
 
 
 def test_models(client):
     assert [model.id for model in client.models.list()][0] == "erne-mini"
     assert client.models.retrieve("erne-mini").owned_by == "erne"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("gpt-9")
 
 
 def test_chat(client):
-    answer = client.chat.completions.create(model="erne-mini", messages=[{"role": "user", "content": "你好"}], seed=1)
+    answer = chat(client, HELLO, seed=1)
+    assert answer.object == "chat.completion" and answer.model == "erne-mini"
+    assert answer.choices[0].message.role == "assistant"
     assert answer.choices[0].message.content and answer.choices[0].finish_reason in ("stop", "length")
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
 def test_stream_with_usage(client):
-    chunks = list(client.chat.completions.create(
-        model="erne-mini", messages=[{"role": "user", "content": "写一首诗"}], stream=True, max_tokens=30,
-        stream_options={"include_usage": True}))
+    chunks = list(chat(client, stream=True, max_tokens=30, stream_options={"include_usage": True}))
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text and "\ufffd" not in text
-    assert chunks[-1].usage.completion_tokens <= 30
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert chunks[-1].choices == [] and 0 < chunks[-1].usage.completion_tokens <= 30
+    assert all(chunk.usage is None for chunk in chunks[:-1])
 
 
-def test_error_classes(client):
+def test_the_stream_helper(client):
+    with client.chat.completions.stream(model="erne-mini", messages=HELLO, temperature=0) as stream:
+        deltas = "".join(event.delta for event in stream if event.type == "content.delta")
+        final = stream.get_final_completion()
+    assert final.choices[0].finish_reason == "stop"
+    assert final.choices[0].message.content == deltas == chat(client, HELLO, temperature=0).choices[0].message.content
+
+
+def test_stop(client):
+    whole = chat(client, temperature=0, max_tokens=40).choices[0].message.content
+    stop = whole[6:8]
+    choice = chat(client, temperature=0, max_tokens=40, stop=[stop, "never"]).choices[0]
+    assert choice.message.content == whole[:whole.index(stop)] and choice.finish_reason == "stop"
+    assert choice.stop_reason == stop
+
+
+def test_several_answers(client):
+    answer = chat(client, n=2, seed=3, max_tokens=30)
+    assert [choice.index for choice in answer.choices] == [0, 1]
+    assert answer.choices[0].message.content != answer.choices[1].message.content
+    streamed = ["", ""]
+    for chunk in chat(client, n=2, seed=3, max_tokens=30, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.delta.content or ""
+    assert streamed == [choice.message.content for choice in answer.choices]
+
+
+def test_seeds_repeat(client):
+    def say(seed):
+        return chat(client, seed=seed, temperature=1.0, max_tokens=30).choices[0].message.content
+    assert say(7) == say(7)
+    assert len({say(seed) for seed in range(6)}) > 1
+    assert len({chat(client, temperature=1.5, max_tokens=30).choices[0].message.content for _ in range(6)}) > 1
+
+
+def test_logprobs(client):
+    answer = chat(client, logprobs=True, top_logprobs=4, max_tokens=20, temperature=0)
+    tokens = answer.choices[0].logprobs.content
+    assert len(tokens) == answer.usage.completion_tokens
+    assert "".join(token.token for token in tokens) == answer.choices[0].message.content
+    assert all(len(token.top_logprobs) == 4 and token.logprob <= 0 for token in tokens)
+    assert all(bytes(token.bytes).decode() == token.token for token in tokens)
+    streamed = [token for chunk in chat(client, logprobs=True, top_logprobs=4, max_tokens=20, temperature=0, stream=True)
+                if chunk.choices[0].logprobs for token in chunk.choices[0].logprobs.content]
+    assert streamed == tokens
+
+
+def test_penalties_and_bias(client):
+    answer = chat(client, presence_penalty=0.5, frequency_penalty=0.5, logit_bias={"500": -100}, max_tokens=20,
+                  extra_body={"min_p": 0.05, "top_k": 20, "repetition_penalty": 1.1, "min_tokens": 4, "bad_words": ["春"]})
+    assert answer.usage.completion_tokens >= 4 and "春" not in answer.choices[0].message.content
+
+
+def test_max_completion_tokens(client):
+    assert chat(client, max_completion_tokens=5).usage.completion_tokens == 5
+
+
+def test_completions(client):
+    answer = complete(client, "春天来了，", max_tokens=10, temperature=0, logprobs=2)
+    choice = answer.choices[0]
+    assert answer.object == "text_completion" and choice.finish_reason == "length"
+    assert "".join(choice.logprobs.tokens) == choice.text and len(choice.logprobs.top_logprobs[0]) == 2
+    assert choice.logprobs.text_offset[0] == 0
+    several = complete(client, ["春天来了，", "秋天"], n=2, max_tokens=10, seed=1)
+    assert [each.index for each in several.choices] == [0, 1, 2, 3]
+    streamed = [""] * 4
+    for chunk in complete(client, ["春天来了，", "秋天"], n=2, max_tokens=10, seed=1, stream=True):
+        for each in chunk.choices:
+            streamed[each.index] += each.text
+    assert streamed == [each.text for each in several.choices]
+    assert complete(client, [[5, 6, 7]], max_tokens=3).usage.prompt_tokens == 3
+    assert complete(client, "春天", echo=True, max_tokens=3).choices[0].text.startswith("春天")
+
+
+def test_the_asynchronous_client(mini):
+    async def ask():
+        async with openai.AsyncOpenAI(base_url=f"{mini.url}/v1", api_key="none") as client:
+            answers = await asyncio.gather(*(chat(client, seed=i, max_tokens=20) for i in range(8)))
+            return [answer.choices[0].message.content for answer in answers]
+    assert all(asyncio.run(ask()))
+
+
+def test_error_classes(client, mini):
     with pytest.raises(openai.NotFoundError) as error:
-        client.chat.completions.create(model="gpt-9", messages=[{"role": "user", "content": "hi"}])
-    assert error.value.param == "model"
+        client.chat.completions.create(model="gpt-9", messages=HELLO)
+    assert error.value.param == "model" and error.value.type == "NotFoundError"
+    with pytest.raises(openai.NotFoundError):
+        client.completions.create(model="gpt-9", prompt="hi")
+    for fields in ({"max_tokens": -1}, {"temperature": -1}, {"top_logprobs": 5}, {"logit_bias": {"x": 1}}):
+        with pytest.raises(openai.BadRequestError) as error:
+            chat(client, HELLO, **fields)
+        assert error.value.param == next(iter(fields)) and error.value.status_code == 400
     with pytest.raises(openai.BadRequestError):
-        client.chat.completions.create(model="erne-mini", messages=[{"role": "user", "content": "hi"}], max_tokens=-1)
+        complete(client, "hi", suffix="x")
+    with pytest.raises(openai.BadRequestError, match="maximum context length"):
+        chat(client, HELLO, max_tokens=100_000)
+    with pytest.raises(openai.NotFoundError):
+        client.embeddings.create(model="erne-mini", input="x")
+    with pytest.raises(openai.APIConnectionError):
+        openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="none", max_retries=0).models.list()
+
+
+def test_an_api_key():
+    from erne_server import Server
+    with Server("--api-key", "secret") as server:
+        with pytest.raises(openai.AuthenticationError):
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong").models.list()
+        assert openai.OpenAI(base_url=f"{server.url}/v1", api_key="secret").models.list().data
