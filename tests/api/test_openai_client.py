@@ -93,10 +93,16 @@ def test_logprobs(client):
     assert streamed == tokens
 
 
-def test_penalties_and_bias(client):
-    answer = chat(client, presence_penalty=0.5, frequency_penalty=0.5, logit_bias={"500": -100}, max_tokens=20,
-                  extra_body={"min_p": 0.05, "top_k": 20, "repetition_penalty": 1.1, "min_tokens": 4, "bad_words": ["春"]})
-    assert answer.usage.completion_tokens >= 4 and "春" not in answer.choices[0].message.content
+def test_penalties_and_bias(client, mini):
+    """What the client has fields for, and what goes into extra_body."""
+    fields = dict(presence_penalty=0.5, frequency_penalty=0.5, max_tokens=20, seed=1,
+                  extra_body={"min_p": 0.05, "top_k": 20, "repetition_penalty": 1.1, "min_tokens": 4, "ignore_eos": True})
+    answer = chat(client, logprobs=True, **fields)
+    assert answer.usage.completion_tokens == 20
+    first = answer.choices[0].logprobs.content[0].token
+    (banned,) = mini.post("/tokenize", {"prompt": first, "add_special_tokens": False}).json["tokens"]
+    other = chat(client, logprobs=True, logit_bias={str(banned): -100}, **fields)
+    assert all(token.token != first for token in other.choices[0].logprobs.content)
 
 
 def test_max_completion_tokens(client):
