@@ -1,11 +1,14 @@
 #include "api/schema.h"
 
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "api/errors.h"
 #include "base/strings.h"
+#include "text/test_support.h"
 
 namespace erne {
 namespace {
@@ -41,6 +44,19 @@ TEST(Schema, TheTableIsSound) {
     EXPECT_TRUE(names.contains("model"));
   }
   for (const RequestField& field : RequestFields()) EXPECT_NE(field.endpoints, 0u) << field.name;
+}
+
+TEST(Schema, EveryHonouredFieldIsInTheDocumentation) {
+  for (const char* page : {"docs/api.md", "docs/api.zh.md"}) {
+    std::ifstream file(SourceFolder(page));
+    std::stringstream text;
+    text << file.rdbuf();
+    for (const RequestField& field : RequestFields()) {
+      if (field.use != FieldUse::kHonoured) continue;
+      EXPECT_NE(text.str().find(StrCat('`', field.name, '`')), std::string::npos)
+          << field.name << " is not in " << page;
+    }
+  }
 }
 
 TEST(Schema, AFieldIsForItsEndpointsAlone) {

@@ -1,5 +1,4 @@
-// The text of HTTP responses: status line, header fields, chunk framing, and errors in OpenAI's
-// form.
+// The text of HTTP responses: status line, header fields and chunk framing.
 #pragma once
 
 #include <cstddef>
