@@ -10,12 +10,11 @@
 namespace erne {
 
 AnswerSession::AnswerSession(std::shared_ptr<ResponseWriter> writer,
-                             std::unique_ptr<const AnswerFormat> format, const Tokenizer& tokenizer,
+                             std::unique_ptr<const AnswerFormat> format,
                              std::shared_ptr<const void> keep_alive,
                              const AnswerSessionOptions& options)
     : writer_(std::move(writer)),
       format_(std::move(format)),
-      tokenizer_(tokenizer),
       keep_alive_(std::move(keep_alive)),
       options_(options),
       running_(options.choices.size()) {}
@@ -25,16 +24,19 @@ std::shared_ptr<AnswerSession> AnswerSession::Create(std::shared_ptr<ResponseWri
                                                      const Tokenizer& tokenizer,
                                                      std::shared_ptr<const void> keep_alive,
                                                      const AnswerSessionOptions& options) {
-  std::shared_ptr<AnswerSession> session(new AnswerSession(
-      std::move(writer), std::move(format), tokenizer, std::move(keep_alive), options));
+  std::shared_ptr<AnswerSession> session(
+      new AnswerSession(std::move(writer), std::move(format), std::move(keep_alive), options));
   const auto wake = [weak = std::weak_ptr<AnswerSession>(session)] {
     if (const auto self = weak.lock()) self->Wake();
   };
+  const AnswerTextOptions text = {.stop = options.stop,
+                                  .min_tokens = options.min_tokens,
+                                  .include_stop = options.include_stop,
+                                  .primary_end_token = options.primary_end_token,
+                                  .skip_special_tokens = options.skip_special_tokens};
   for (const ChoicePlan& plan : options.choices) {
     Choice choice{.tokens = std::make_shared<TokenStream>(wake),
-                  .detokenizer = Detokenizer(tokenizer, options.skip_special_tokens),
-                  .matcher = StopMatcher(options.stop, options.include_stop),
-                  .characters = static_cast<int64_t>(CountUtf8(plan.echo))};
+                  .text = AnswerText(tokenizer, text, static_cast<int64_t>(CountUtf8(plan.echo)))};
     if (!options.stream) choice.answer.text = plan.echo;
     session->choices_.push_back(std::move(choice));
   }
@@ -61,7 +63,7 @@ void AnswerSession::Start(HttpResponse head) {
 
 void AnswerSession::Cancel() {
   for (const Choice& choice : choices_) {
-    if (!choice.ended) choice.tokens->Cancel();
+    if (!choice.text.ended()) choice.tokens->Cancel();
   }
 }
 
@@ -81,11 +83,11 @@ void AnswerSession::Pump() {
   std::string out;
   for (size_t i = 0; i < choices_.size(); ++i) {
     events_.clear();
-    if (choices_[i].ended || !choices_[i].tokens->Take(events_)) continue;
+    if (choices_[i].text.ended() || !choices_[i].tokens->Take(events_)) continue;
     for (TokenEvent& event : events_) {
       if (!event.error.ok()) return Fail(event.error, std::move(out));
       Consume(i, event, out);
-      if (choices_[i].ended) break;
+      if (choices_[i].text.ended()) break;
     }
   }
   if (running_ == 0) return Complete(std::move(out));
@@ -105,30 +107,17 @@ void AnswerSession::Begin(std::string& out) {
 void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
   if (!begun_) Begin(out);
   Choice& choice = choices_[index];
-  const bool stopped_by_token = event.finish == FinishReason::kStop && event.stop_token >= 0;
-  const int32_t token = stopped_by_token ? event.stop_token : event.token;
-  AnswerDelta delta;
-  std::string text;
-  if (token >= 0) {
-    ++choice.completion_tokens;
-    const bool shown = (!stopped_by_token || options_.include_stop) &&
-                       !(options_.skip_special_tokens && tokenizer_.IsSpecial(token));
-    if (!event.logprobs.empty()) {
-      delta.tokens.push_back({.logprobs = std::move(event.logprobs),
-                              .shown = shown,
-                              .text_offset = choice.characters});
-    }
-    if (shown) text = choice.detokenizer.Add(token);
+  AnswerText::Step step = choice.text.Add(event);
+  AnswerDelta delta{.text = std::move(step.text), .tokens = {}};
+  if (!event.logprobs.empty()) {
+    delta.tokens.push_back({.logprobs = std::move(event.logprobs),
+                            .shown = step.shown,
+                            .text_offset = step.text_offset});
   }
-  choice.characters += static_cast<int64_t>(CountUtf8(text));
-  if (choice.completion_tokens <= options_.min_tokens) {
-    delta.text = std::move(text);  // nothing may stop it yet
-  } else {
-    delta.text = choice.matcher.Add(text);
-  }
-  if (event.finish) delta.text += choice.matcher.Flush();
   Emit(index, std::move(delta), out);
-  if (event.finish || choice.matcher.matched()) EndChoice(index, event, out);
+  if (!choice.text.ended()) return;
+  if (!event.finish) choice.tokens->Cancel();
+  EndChoice(index, out);
 }
 
 void AnswerSession::Emit(size_t index, AnswerDelta delta, std::string& out) {
@@ -142,30 +131,18 @@ void AnswerSession::Emit(size_t index, AnswerDelta delta, std::string& out) {
   std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(answer.tokens));
 }
 
-void AnswerSession::EndChoice(size_t index, const TokenEvent& event, std::string& out) {
-  Choice& choice = choices_[index];
-  if (choice.matcher.matched()) {
-    if (!event.finish) choice.tokens->Cancel();
-    choice.end = {FinishReason::kStop, *choice.matcher.matched()};
-  } else {
-    choice.end.reason = *event.finish;
-    if (event.finish == FinishReason::kStop && event.stop_token >= 0 &&
-        event.stop_token != options_.primary_end_token) {
-      choice.end.stop_reason = static_cast<int64_t>(event.stop_token);
-    }
-    if (event.finish == FinishReason::kRepetition) choice.end.stop_reason = "repetition";
-  }
-  choice.ended = true;
+void AnswerSession::EndChoice(size_t index, std::string& out) {
   --running_;
   if (options_.stream) {
-    out += format_->FinishFrame(static_cast<int64_t>(index), choice.end, ChunkUsage(index));
+    out += format_->FinishFrame(static_cast<int64_t>(index), choices_[index].text.end(),
+                                ChunkUsage(index));
   }
 }
 
 void AnswerSession::Complete(std::string out) {
   done_ = true;
   Usage usage{options_.prompt_tokens, 0};
-  for (const Choice& choice : choices_) usage.completion_tokens += choice.completion_tokens;
+  for (const Choice& choice : choices_) usage.completion_tokens += choice.text.tokens();
   if (options_.stream) {
     if (options_.include_usage) out += format_->UsageFrame(usage);
     out += AnswerFormat::DoneFrame();
@@ -174,7 +151,7 @@ void AnswerSession::Complete(std::string out) {
     return;
   }
   std::vector<WholeChoice> whole;
-  for (Choice& choice : choices_) whole.push_back({std::move(choice.answer), choice.end});
+  for (Choice& choice : choices_) whole.push_back({std::move(choice.answer), choice.text.end()});
   head_.body = format_->Whole(whole, usage);
   writer_->Send(std::move(head_));
 }
@@ -194,7 +171,7 @@ void AnswerSession::Fail(const Status& error, std::string out) {
 
 std::optional<Usage> AnswerSession::ChunkUsage(size_t index) const {
   if (!options_.continuous_usage) return std::nullopt;
-  return Usage{options_.choices[index].prompt_tokens, choices_[index].completion_tokens};
+  return Usage{options_.choices[index].prompt_tokens, choices_[index].text.tokens()};
 }
 
 }  // namespace erne

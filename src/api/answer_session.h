@@ -1,6 +1,6 @@
 // One request in flight: token ids of all its choices come in, text goes out.
 //
-//   TokenStream -> Detokenizer -> StopMatcher -> AnswerFormat -> ResponseWriter
+//   TokenStream -> AnswerText -> AnswerFormat -> ResponseWriter
 //
 // The engine's loop thread only wakes the session; all work happens on the connection's strand. The
 // session is kept alive by the writer's callbacks (so it goes when the answer is complete or the
@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "api/answer_format.h"
+#include "api/answer_text.h"
 #include "api/http_types.h"
 #include "base/status.h"
 #include "engine/request.h"
-#include "text/detokenizer.h"
-#include "text/stop_matcher.h"
 #include "text/tokenizer.h"
 
 namespace erne {
@@ -70,32 +69,25 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
  private:
   struct Choice {
     std::shared_ptr<TokenStream> tokens;
-    Detokenizer detokenizer;
-    StopMatcher matcher;
-    int64_t completion_tokens = 0;
-    int64_t characters = 0;   // of text, as text_offset counts them
+    AnswerText text;
     AnswerDelta answer = {};  // not streaming: the answer so far
-    ChoiceEnd end = {};
-    bool ended = false;
   };
 
   AnswerSession(std::shared_ptr<ResponseWriter> writer, std::unique_ptr<const AnswerFormat> format,
-                const Tokenizer& tokenizer, std::shared_ptr<const void> keep_alive,
-                const AnswerSessionOptions& options);
+                std::shared_ptr<const void> keep_alive, const AnswerSessionOptions& options);
 
   void Wake();  // any thread
   void Pump();
   void Begin(std::string& out);
   void Consume(size_t index, TokenEvent& event, std::string& out);
   void Emit(size_t index, AnswerDelta delta, std::string& out);
-  void EndChoice(size_t index, const TokenEvent& event, std::string& out);
+  void EndChoice(size_t index, std::string& out);
   void Complete(std::string out);
   void Fail(const Status& error, std::string out);
   std::optional<Usage> ChunkUsage(size_t index) const;
 
   const std::shared_ptr<ResponseWriter> writer_;
   const std::unique_ptr<const AnswerFormat> format_;
-  const Tokenizer& tokenizer_;
   const std::shared_ptr<const void> keep_alive_;
   const AnswerSessionOptions options_;
   HttpResponse head_;

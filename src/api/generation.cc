@@ -163,4 +163,22 @@ Status SetPrompt(std::vector<int32_t> prompt, const RequestOptions& options,
   return {};
 }
 
+Result<GenerationRequest> MakeChatGeneration(const ChatRequest& request, const ServedModel& model,
+                                             const ModelFacts& facts) {
+  const RequestOptions& options = request.options;
+  const Conversation& conversation = request.conversation;
+  const PromptLimit limit = {.completion = options.max_tokens.value_or(1),
+                             .prompt_field = "messages",
+                             .completion_field = options.max_tokens_field};
+  ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeGeneration(options, model, facts));
+  ERNE_ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces,
+                        RenderConversation(conversation, model));
+  ERNE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
+                        EncodePrompt(pieces, conversation.add_special_tokens, limit, model, facts));
+  ERNE_RETURN_IF_ERROR(SetPrompt(std::move(tokens), options,
+                                 model.defaults.max_tokens.value_or(model.engine->max_context()),
+                                 limit, model, generation));
+  return generation;
+}
+
 }  // namespace erne

@@ -60,4 +60,9 @@ Status SetPrompt(std::vector<int32_t> prompt, const RequestOptions& options,
                  int64_t default_max_tokens, const PromptLimit& limit, const ServedModel& model,
                  GenerationRequest& generation);
 
+// A whole chat request: MakeGeneration, the rendered conversation, SetPrompt. Faults name the
+// request's fields.
+Result<GenerationRequest> MakeChatGeneration(const ChatRequest& request, const ServedModel& model,
+                                             const ModelFacts& facts);
+
 }  // namespace erne

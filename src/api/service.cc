@@ -376,18 +376,7 @@ Status Service::Impl::StartChat(const HttpRequest& request, const Reply& reply) 
   const RequestOptions& options = chat.options;
   ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
 
-  const PromptLimit limit = {.completion = options.max_tokens.value_or(1),
-                             .prompt_field = "messages",
-                             .completion_field = options.max_tokens_field};
-  ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeGeneration(options, model, facts));
-  ERNE_ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces,
-                        RenderConversation(chat.conversation, model));
-  ERNE_ASSIGN_OR_RETURN(
-      std::vector<int32_t> tokens,
-      EncodePrompt(pieces, chat.conversation.add_special_tokens, limit, model, facts));
-  ERNE_RETURN_IF_ERROR(SetPrompt(std::move(tokens), options,
-                                 model.defaults.max_tokens.value_or(model.engine->max_context()),
-                                 limit, model, generation));
+  ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeChatGeneration(chat, model, facts));
   auto format = std::make_unique<ChatFormat>(
       AnswerId("chatcmpl-", options, request, reply), UnixSeconds(), model.names.front(),
       LogprobWriter(*model.tokenizer, options.skip_special_tokens));
