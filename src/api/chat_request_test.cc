@@ -36,7 +36,7 @@ TEST(ChatRequest, EveryHonouredFieldArrives) {
       R"("model":"m","request_id":"r-1","n":2,"temperature":0.5,"top_p":0.25,"top_k":40,"repetition_penalty":1.15,
          "seed":-1,"max_tokens":5,"stop":["a","b"],"stop_token_ids":[3,4.0],"include_stop_str_in_output":true,
          "min_p":0.125,"presence_penalty":-0.5,"frequency_penalty":2,"logit_bias":{"7":-100,"0":1.5},"min_tokens":3,
-         "bad_words":["x"," y"],"allowed_token_ids":[9,8],"logprobs":true,"top_logprobs":20,
+         "bad_words":["x"," y"],"allowed_token_ids":[9,8,9],"logprobs":true,"top_logprobs":20,
          "repetition_detection":{"max_pattern_size":20,"min_count":4},"add_special_tokens":true,
          "ignore_eos":true,"skip_special_tokens":false,"stream":true,
          "stream_options":{"include_usage":true,"continuous_usage_stats":true},
@@ -67,7 +67,7 @@ TEST(ChatRequest, EveryHonouredFieldArrives) {
   EXPECT_EQ(request->options.logit_bias[0].bias, -100);
   EXPECT_EQ(request->options.min_tokens, 3);
   EXPECT_EQ(request->options.bad_words, (std::vector<std::string>{"x", " y"}));
-  EXPECT_EQ(request->options.allowed_token_ids, (std::vector<int32_t>{9, 8}));
+  EXPECT_EQ(request->options.allowed_token_ids, (std::vector<int32_t>{8, 9}));
   EXPECT_EQ(request->options.logprobs, 20);
   ASSERT_TRUE(request->options.repetition.has_value());
   EXPECT_EQ(request->options.repetition->max_period, 20);
@@ -223,6 +223,9 @@ TEST(ChatRequest, StopsAreBounded) {
   for (int i = 0; i < 64; ++i) many += ",\"x\"";
   EXPECT_EQ(With(many + "]").status().param(), "stop");
   EXPECT_EQ(With(StrCat(R"("stop":")", std::string(20'000, 'x'), "\"")).status().param(), "stop");
+  std::string biases = R"("logit_bias":{"0":1)";
+  for (int i = 1; i <= 4096; ++i) biases += StrCat(",\"", i, "\":1");
+  EXPECT_EQ(With(biases + "}").status().param(), "logit_bias");
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ constexpr size_t kMaxStops = 64;
 constexpr size_t kMaxBadWords = 128;
 constexpr size_t kMaxTextBytes = 16 * 1024;
 constexpr size_t kMaxStopTokens = 1024;
+// Every answer of a request has a copy of its biases.
+constexpr size_t kMaxBiases = 4096;
 // OpenAI's limits; beyond them a bias is a ban or a command anyway.
 constexpr double kMaxBias = 100;
 
@@ -57,7 +59,7 @@ Status ReadTexts(const Json& body, std::string_view field, size_t most,
   return {};
 }
 
-// An array of token ids, in any number: at most one for each byte of the body.
+// An array of token ids, in any number.
 Status ReadTokens(const Json& body, std::string_view field, std::vector<int32_t>& out) {
   const Json* value = Given(body, field);
   if (value == nullptr) return {};
@@ -72,6 +74,10 @@ Status ReadTokens(const Json& body, std::string_view field, std::vector<int32_t>
 Status ReadLogitBias(const Json& body, std::vector<LogitBias>& out) {
   const Json* biases = Given(body, "logit_bias");
   if (biases == nullptr) return {};
+  if (biases->AsObject().size() > kMaxBiases) {
+    return FieldFault("logit_bias", StrCat("must name at most ", kMaxBiases, " tokens, not ",
+                                           biases->AsObject().size()));
+  }
   std::set<int32_t> seen;
   for (const auto& [name, value] : biases->AsObject()) {
     const std::optional<int32_t> token = ParseNumber<int32_t>(name);
@@ -110,9 +116,13 @@ Status ReadSampling(const Json& body, RequestOptions& options) {
   ERNE_RETURN_IF_ERROR(ReadLogitBias(body, options.logit_bias));
   ERNE_RETURN_IF_ERROR(ReadTexts(body, "bad_words", kMaxBadWords, options.bad_words));
   ERNE_RETURN_IF_ERROR(ReadTokens(body, "allowed_token_ids", options.allowed_token_ids));
-  if (Given(body, "allowed_token_ids") != nullptr && options.allowed_token_ids.empty()) {
+  std::vector<int32_t>& allowed = options.allowed_token_ids;
+  if (Given(body, "allowed_token_ids") != nullptr && allowed.empty()) {
     return FieldFault("allowed_token_ids", "must not be empty: no token could be drawn");
   }
+  // Each once, so that there are no more than the vocabulary has.
+  std::sort(allowed.begin(), allowed.end());
+  allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
   return {};
 }
 

@@ -30,7 +30,7 @@ struct RequestOptions {
   float frequency_penalty = 0;
   std::vector<LogitBias> logit_bias = {};
   std::vector<std::string> bad_words = {};
-  std::vector<int32_t> allowed_token_ids = {};
+  std::vector<int32_t> allowed_token_ids = {};  // rising; empty: all
   std::optional<uint64_t> seed = {};
   int32_t logprobs = -1;  // -1: none; else those of so many most probable tokens too
 

@@ -67,7 +67,7 @@ constexpr RequestField kFields[] = {
     {"frequency_penalty", kGenerating, kNumber, kHonoured, "0",
      "Taken from a token's logit each time that it occurred in the answer.", -2, 2},
     {"logit_bias", kGenerating, kObject, kHonoured, "{}",
-     "Token ids, as strings, with what is added to their logits: -100 to 100."},
+     "Up to 4096 token ids, as strings, with what is added to their logits: -100 to 100."},
     {"bad_words", kGenerating, kArray, kHonoured, "[]",
      "Up to 128 texts (16 KiB together) that must not occur, as the tokenizer spells them with "
      "and without a space before them."},
