@@ -348,6 +348,8 @@ Status FlagTable::Parse(const std::vector<std::string>& arguments) {
       return {};
     } else if (!flags_ended && LooksLikeFlag(argument)) {
       ERNE_RETURN_IF_ERROR(ParseFlag(arguments, i));
+    } else if (argument.empty()) {  // "$MODEL" of a script where MODEL is not set
+      return InvalidArgument("an argument is empty");
     } else if (positional_count < max_positional_) {
       if (positional_count++ == 0) positional_->clear();
       positional_->push_back(argument);

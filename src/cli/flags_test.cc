@@ -138,6 +138,7 @@ TEST_F(FlagsTest, UnknownFlagsNameTheNearest) {
 
 TEST_F(FlagsTest, Positionals) {
   EXPECT_EQ(Error({"a", "b"}), "unexpected argument 'b'");
+  EXPECT_EQ(Error({""}), "an argument is empty");
   ASSERT_TRUE(flags_.Parse({"--", "--odd-name"}).ok());
   EXPECT_THAT(models_, ElementsAre("--odd-name"));
 }

@@ -34,14 +34,14 @@ struct Address {
 // http://host[:port][/path]; the path of a bare address is /health.
 Result<Address> ParseUrl(std::string_view url) {
   constexpr std::string_view kScheme = "http://";
-  if (url.substr(0, kScheme.size()) != kScheme) {
+  if (!url.starts_with(kScheme)) {
     return InvalidArgument(StrCat("--url: '", url, "' does not begin with http://"), "--url");
   }
-  url.remove_prefix(kScheme.size());
+  const std::string_view rest = url.substr(kScheme.size());
   Address address;
-  const size_t slash = url.find('/');
-  if (slash != std::string_view::npos && slash + 1 < url.size()) address.path = url.substr(slash);
-  std::string_view authority = url.substr(0, slash);
+  const size_t slash = rest.find('/');
+  if (slash != std::string_view::npos && slash + 1 < rest.size()) address.path = rest.substr(slash);
+  std::string_view authority = rest.substr(0, slash);
   const size_t bracket = authority.find(']');  // [::1]:8000
   const size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
   if (colon != std::string_view::npos) {
@@ -134,12 +134,16 @@ Result<std::string> Get(const Address& address, Clock::time_point deadline) {
 
 Status CheckHealth(const Address& address, Clock::time_point deadline) {
   ERNE_ASSIGN_OR_RETURN(const std::string answer, Get(address, deadline));
+  constexpr std::string_view kVersion = "HTTP/1.x ";
   const std::string_view text = answer;
-  if (text.substr(0, 7) != "HTTP/1.") return Unavailable("the answer is not HTTP");
-  if (text.substr(8, 5) == " 200 ") return {};
+  if (!text.starts_with("HTTP/1.") || text.size() < kVersion.size()) {
+    return Unavailable("the answer is not HTTP");
+  }
+  const std::string_view status = text.substr(kVersion.size(), 3);
+  if (status == "200") return {};
   const size_t body = text.find("\r\n\r\n");
-  return Unavailable(StrCat("status", text.substr(8, 4), ": ",
-                            body == std::string_view::npos ? "" : text.substr(body + 4)));
+  return Unavailable(
+      StrCat("status ", status, ": ", body == std::string_view::npos ? "" : text.substr(body + 4)));
 }
 
 int Fail(const Status& status) {

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/strings.h"
 #include "cli/flags.h"
 #include "cli/health.h"
@@ -105,11 +108,30 @@ int Main(const std::vector<std::string>& arguments) {
   return Unknown(name);
 }
 
+// A parent may start us without standard streams. Their numbers would go to the first files and
+// sockets that are opened, and messages meant for people would be written into those.
+void HoldStandardStreams() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) ::close(fd);
+}
+
+// What was printed may still fail to be written: the disk is full, the reader has gone.
+bool FlushStandardOutput() { return std::fflush(stdout) == 0 && std::ferror(stdout) == 0; }
+
 }  // namespace
 }  // namespace erne
 
 int main(int argc, char** argv) {
   // A reader that went away is an error of that one write, not the end of the program.
   std::signal(SIGPIPE, SIG_IGN);
-  return erne::Main({argv + (argc > 0 ? 1 : 0), argv + argc});
+  erne::HoldStandardStreams();
+  const int code = erne::Main({argv + (argc > 0 ? 1 : 0), argv + argc});
+  if (code == 0 && !erne::FlushStandardOutput()) {
+    std::fputs("erne: cannot write to standard output\n", stderr);
+    return 1;
+  }
+  return code;
 }

@@ -16,6 +16,7 @@ Result<std::shared_ptr<const FileSet>> OpenModelFiles(const std::string& model) 
   if (model.empty() || (model == kEmbeddedModel && !exists)) {
     return MakeEmbeddedFileSet(StrCat("embedded:", kEmbeddedModel), EmbeddedDefaultModel());
   }
+  if (error) return InvalidArgument(StrCat("the model ", model, ": ", error.message()));
   if (!exists) {
     return NotFound(StrCat("there is no model at ", model, " (tried ",
                            fs::absolute(model, error).string(),
