@@ -30,6 +30,14 @@ constexpr std::string_view kModelPrefix = "/v1/models/";
 // Unknown field names that are remembered as logged; after so many different ones no more are.
 constexpr size_t kMaxLoggedFields = 256;
 
+// One failed step may be its batch's fault; so many in a row are the device's.
+constexpr int64_t kFailedStepsOfABrokenDevice = 3;
+
+int64_t SteadyMilliseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 int64_t UnixSeconds() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
@@ -180,13 +188,14 @@ class Service::Impl {
   void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer);
 
   void SetProgress(double fraction) { progress_ = std::clamp(fraction, 0.0, 1.0); }
-  void SetReady(std::shared_ptr<ServedModel> model) {
+  void SetReady(std::shared_ptr<ServedModel> model, const std::function<void()>& announce) {
     ERNE_CHECK(!model->names.empty()) << "a served model needs a name";
     auto ready = std::make_shared<ReadyModel>();
     ready->facts = FindModelFacts(*model);
     ready->model = std::move(model);
     const std::lock_guard lock(mutex_);
     ready_ = std::move(ready);
+    if (announce) announce();
   }
   void SetDraining() { draining_ = true; }
 
@@ -205,6 +214,7 @@ class Service::Impl {
 
   void Dispatch(const HttpRequest& request, const Reply& reply);
   void Preflight(const HttpRequest& request, const Reply& reply);
+  const char* Fault(const EngineStats& stats) const;
   void Health(const HttpRequest& request, const Reply& reply);
   void Version(const HttpRequest& request, const Reply& reply);
   void ListModels(const HttpRequest& request, const Reply& reply);
@@ -295,6 +305,14 @@ void Service::Impl::Preflight(const HttpRequest& request, const Reply& reply) {
   reply.Send(std::move(response));
 }
 
+// What is wrong with the engine; null: nothing.
+const char* Service::Impl::Fault(const EngineStats& stats) const {
+  if (stats.consecutive_failed_steps >= kFailedStepsOfABrokenDevice) return "failing";
+  const bool has_work = stats.running + stats.waiting > 0;
+  return has_work && SteadyMilliseconds() - stats.last_step_ms > options_.stall_ms ? "stalled"
+                                                                                   : nullptr;
+}
+
 void Service::Impl::Health(const HttpRequest&, const Reply& reply) {
   const auto model = ready();
   if (draining_) return reply.SendJson(503, Json::Of({{"status", "draining"}}));
@@ -302,11 +320,13 @@ void Service::Impl::Health(const HttpRequest&, const Reply& reply) {
     return reply.SendJson(503, Json::Of({{"status", "loading"}, {"progress", progress_.load()}}));
   }
   const EngineStats stats = model->model->engine->stats();
-  reply.SendJson(200, Json::Of({{"status", "ok"},
-                                {"running", stats.running},
-                                {"waiting", stats.waiting},
-                                {"kv_blocks_used", stats.kv_blocks_used},
-                                {"kv_blocks_total", stats.kv_blocks_total}}));
+  const char* fault = Fault(stats);
+  reply.SendJson(fault == nullptr ? 200 : 503,
+                 Json::Of({{"status", fault == nullptr ? "ok" : fault},
+                           {"running", stats.running},
+                           {"waiting", stats.waiting},
+                           {"kv_blocks_used", stats.kv_blocks_used},
+                           {"kv_blocks_total", stats.kv_blocks_total}}));
 }
 
 void Service::Impl::Version(const HttpRequest&, const Reply& reply) {
@@ -473,7 +493,9 @@ void Service::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer
   impl_->Handle(std::move(request), std::move(writer));
 }
 void Service::SetProgress(double fraction) { impl_->SetProgress(fraction); }
-void Service::SetReady(std::shared_ptr<ServedModel> model) { impl_->SetReady(std::move(model)); }
+void Service::SetReady(std::shared_ptr<ServedModel> model, const std::function<void()>& announce) {
+  impl_->SetReady(std::move(model), announce);
+}
 void Service::SetDraining() { impl_->SetDraining(); }
 
 }  // namespace erne

@@ -2,6 +2,8 @@
 // (see http_types.h).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,11 +17,15 @@ struct ServiceOptions {
   std::vector<std::string> api_keys;  // empty: no key asked
   std::vector<std::string>
       loading_names;  // names of the model being loaded, for answers before it is ready
+  // /health says that the engine hangs when work waits and no step has ended for this long. Far
+  // above a slow machine's longest step: a busy server must not look dead.
+  int64_t stall_ms = 60'000;
 };
 
 // Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models
 // (and /v1/models/{id}), /health, /version, and the page's static files. Starts in the state
-// "loading": /health answers 503 with progress, completions 503 with Retry-After. Thread-safe.
+// "loading": /health answers 503 with progress, completions 503 with Retry-After. /health turns 503
+// again when the engine hangs or all of its steps fail. Thread-safe.
 class Service : public HttpHandler {
  public:
   explicit Service(ServiceOptions options);
@@ -28,7 +34,10 @@ class Service : public HttpHandler {
   void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) override;
 
   void SetProgress(double fraction);  // 0..1, while loading
-  void SetReady(std::shared_ptr<ServedModel> model);
+  // `announce`, when given, tells the world (the log). Whoever hears of it may ask at once, and
+  // whoever sees the service ready may look for it: requests that come in between wait for both.
+  void SetReady(std::shared_ptr<ServedModel> model,
+                const std::function<void()>& announce = nullptr);
   // New completions are refused with 503; running ones go on.
   void SetDraining();
 

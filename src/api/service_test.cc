@@ -1,5 +1,6 @@
 #include "api/service.h"
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <semaphore>
@@ -320,6 +321,45 @@ TEST_F(ServiceTest, EndTokens) {
   EXPECT_EQ(Content(*ignored), "aaaaaaaaa");
   auto own = Chat(R"("max_tokens":10,"ignore_eos":true,"stop_token_ids":[97])");
   EXPECT_EQ(Content(*own), "");
+}
+
+TEST_F(ServiceTest, NobodyIsToldToWaitOnceReadinessIsAnnounced) {
+  model_ = MakeTestModel(Ending);
+  std::shared_ptr<TestWriter> heard;
+  std::thread listener;
+  service_->SetReady(
+      model_, [&] { listener = std::thread([&] { heard = Start(Request("GET", "/health")); }); });
+  listener.join();
+  EXPECT_EQ(heard->head.status, 200) << heard->body;
+}
+
+TEST_F(ServiceTest, HealthTellsThatTheEngineHangs) {
+  service_ = std::make_unique<Service>(ServiceOptions{{}, {}, /*stall_ms=*/1});
+  std::binary_semaphore gate(0);
+  Ready(Ending, 1024, [&] {
+    gate.acquire();
+    gate.release();
+    return Status();
+  });
+  EXPECT_EQ(Ask("GET", "/health")->head.status, 200) << "idle for long is no fault";
+  auto writer = StartChat(R"("max_tokens":4)");
+  WaitUntil([&] { return Ask("GET", "/health")->head.status == 503; });
+  EXPECT_EQ(Ask("GET", "/health")->BodyJson().Find("status")->AsString(), "stalled");
+  gate.release();
+  writer->RunToEnd();
+  WaitUntil([&] { return Ask("GET", "/health")->head.status == 200; });
+}
+
+TEST_F(ServiceTest, HealthTellsThatStepsFail) {
+  std::atomic<bool> broken = true;
+  Ready(Ending, 1024, [&] { return broken ? Internal("the device is gone") : Status(); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Chat(R"("max_tokens":4)")->head.status, 500);
+  const auto sick = Ask("GET", "/health");
+  EXPECT_EQ(sick->head.status, 503);
+  EXPECT_EQ(sick->BodyJson().Find("status")->AsString(), "failing");
+  broken = false;
+  EXPECT_EQ(Chat(R"("max_tokens":4)")->head.status, 200);
+  EXPECT_EQ(Ask("GET", "/health")->head.status, 200);
 }
 
 TEST_F(ServiceTest, ModelDefaultsYieldToTheRequest) {

@@ -235,8 +235,7 @@ int Serve(const ServeOptions& options) {
     if (!loaded) continue;  // a SIGUSR1 from elsewhere
     if (!loaded->ok()) return FailStart(options, loaded->status());
     model = std::move(*loaded).value();
-    AnnounceReady(options, *model, url, page_url);
-    service.SetReady(model);
+    service.SetReady(model, [&] { AnnounceReady(options, *model, url, page_url); });
   }
   EndAtTheNextSignal();
   if (model == nullptr) {
