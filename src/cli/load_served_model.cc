@@ -168,7 +168,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
 
   ERNE_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(*model, options));
   ExecutorLimits limits;
-  limits.max_rows = options.max_num_batched_tokens;
+  limits.max_rows = plan.max_rows;
   limits.max_logit_rows = options.max_num_seqs;
   limits.max_sequences = options.max_num_seqs;
   limits.max_context = plan.max_context;
@@ -180,7 +180,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
 
   EngineOptions engine_options;
   engine_options.max_num_seqs = options.max_num_seqs;
-  engine_options.max_num_batched_tokens = options.max_num_batched_tokens;
+  engine_options.max_num_batched_tokens = plan.max_rows;
   engine_options.max_num_queued_reqs = options.max_num_queued_reqs;
   served->engine = std::make_unique<Engine>(std::move(executor), engine_options);
   return served;

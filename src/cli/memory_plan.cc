@@ -14,8 +14,10 @@ namespace {
 constexpr int64_t kFullContexts = 8;
 // Tokens that the pool holds at most without a reason: past it, only one full context is one.
 constexpr int64_t kPoolTokens = 64 * 1024;
-// A context below this answers nobody.
+// A context below this answers nobody; memory must hold as much where no smaller one was asked for.
 constexpr int64_t kMinContext = 256;
+// One token of prompt and one of answer.
+constexpr int64_t kLeastContext = 2;
 // float32 keys and values.
 constexpr uint64_t kKvElementBytes = 4;
 // For stacks, tokenizer tables, requests and answers.
@@ -24,7 +26,7 @@ constexpr uint64_t kProcessBytes = 64ULL << 20;
 // What the CPU executor takes next to weights and KV, from above but for the rounding of large
 // arrays to huge pages: rows of activations and of logits, and what each thread keeps for itself. A
 // test holds it against the executor.
-uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, int64_t context) {
+uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, const MemoryPlan& plan) {
   const AttentionSpec& a = spec.attention;
   const RoutingSpec& routing = spec.moe.routing;
   const bool moe = spec.has_moe();
@@ -48,10 +50,9 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, int64_t
   const int64_t thread = 48 * (64 + 2 * widest) + std::max<int64_t>(24, group) * (2 * state + 64) +
                          2 * routing.experts + kArrays * kCacheLine;
   // Long contexts are walked by several threads, 512 positions each, and joined.
-  const int64_t spans = context / 512 + 1;
+  const int64_t spans = plan.max_context / 512 + 1;
   const int64_t joined = (2 * needs.threads + a.kv_heads) * spans * group * state;
-  const int64_t floats =
-      needs.max_num_batched_tokens * row + logits + needs.threads * thread + joined;
+  const int64_t floats = plan.max_rows * row + logits + needs.threads * thread + joined;
   return static_cast<uint64_t>(floats) * sizeof(float);
 }
 
@@ -63,10 +64,20 @@ Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs) {
       static_cast<uint64_t>(kKvBlockSize * spec.num_layers() * 2 * spec.attention.kv_width()) *
       kKvElementBytes;
   plan.max_context = needs.max_model_len > 0 ? needs.max_model_len : spec.max_positions;
+  if (plan.max_context < kLeastContext) {
+    return InvalidArgument(
+        StrCat("a context of ", plan.max_context, " token has no room for a prompt and an answer"),
+        "--max-model-len");
+  }
+  const int64_t one = BlocksForTokens(plan.max_context);
+  const int64_t wanted = std::min(one * std::min(needs.max_num_seqs, kFullContexts),
+                                  std::max(one, BlocksForTokens(kPoolTokens)));
+  // Each row of a step is a token that has its place in the pool.
+  plan.max_rows = std::min(needs.max_num_batched_tokens, wanted * kKvBlockSize);
 
   int64_t fitting = std::numeric_limits<int32_t>::max();  // block ids are 32 bits
   plan.weight_bytes = needs.weight_bytes;
-  plan.workspace_bytes = WorkspaceBytes(spec, needs, plan.max_context);
+  plan.workspace_bytes = WorkspaceBytes(spec, needs, plan);
   const uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + kProcessBytes;
   if (needs.available_bytes > 0) {
     const auto budget =
@@ -83,9 +94,6 @@ Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs) {
                " are available and --gpu-memory-utilization ", needs.utilization,
                " bounds what is taken"));
   }
-  const int64_t one = BlocksForTokens(plan.max_context);
-  const int64_t wanted = std::min(one * std::min(needs.max_num_seqs, kFullContexts),
-                                  std::max(one, BlocksForTokens(kPoolTokens)));
   plan.num_blocks = std::min(wanted, fitting);
   if (plan.num_blocks < one) {
     const int64_t asked = plan.max_context;

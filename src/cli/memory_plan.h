@@ -22,7 +22,8 @@ struct MemoryNeeds {
 
 struct MemoryPlan {
   int64_t max_context = 0;  // tokens of one request
-  int64_t num_blocks = 0;   // of the KV pool
+  int64_t max_rows = 0;  // tokens of one step: max_num_batched_tokens, as far as the pool has room
+  int64_t num_blocks = 0;  // of the KV pool
   uint64_t block_bytes = 0;
   uint64_t weight_bytes = 0;     // as in MemoryNeeds
   uint64_t workspace_bytes = 0;  // an estimate; the executor knows
@@ -32,7 +33,8 @@ struct MemoryPlan {
 // KV pool for `kFullContexts` requests of full length at once, or for one where contexts are long
 // (the pool is paged: many short requests share what one long one needs), or for what fits. Where
 // not even one full context fits, max_context shrinks and the note says so. ResourceExhausted, with
-// the numbers, when not even a short request would fit.
+// the numbers, when not even a short request would fit; InvalidArgument when the context has no
+// room for a prompt and an answer.
 Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs);
 
 }  // namespace erne

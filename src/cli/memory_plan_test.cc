@@ -72,6 +72,22 @@ TEST(MemoryPlanTest, TheContextShrinksToTheMemory) {
   EXPECT_THAT(plan->context_note, HasSubstr("from 131072 to "));
 }
 
+TEST(MemoryPlanTest, AStepHasNoMoreRowsThanThePoolHasTokens) {
+  MemoryNeeds needs = Needs(2048, 16 * kGiB);
+  EXPECT_EQ(PlanMemory(Ernie03B(), needs)->max_rows, 512);
+  needs.max_num_batched_tokens = 1 << 20;
+  const auto plan = PlanMemory(Ernie03B(), needs);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->max_rows, 8 * 2048);
+  EXPECT_LT(plan->workspace_bytes, 2 * kGiB);
+}
+
+TEST(MemoryPlanTest, AContextHoldsAPromptAndAnAnswer) {
+  EXPECT_THAT(PlanMemory(Ernie03B(), Needs(1, 16 * kGiB)).status().message(),
+              HasSubstr("a context of 1 token has no room"));
+  EXPECT_TRUE(PlanMemory(Ernie03B(), Needs(2, 16 * kGiB)).ok());
+}
+
 TEST(MemoryPlanTest, TooLittleMemoryIsRefusedWithNumbers) {
   const auto plan = PlanMemory(Ernie03B(), Needs(0, kGiB / 2));
   ASSERT_FALSE(plan.ok());
