@@ -11,6 +11,7 @@ const TEXTS = {
     creative: "创意",
     reasoning: "推理",
     placeholder: "输入消息，Enter 发送，Shift+Enter 换行",
+    placeholderNarrow: "输入消息",
     send: "发送",
     stop: "停止",
     notice: "erne-mini 是演示用的小模型，它说的事实并不可靠。",
@@ -25,13 +26,14 @@ const TEXTS = {
   en: {
     clear: "New chat",
     greeting: "Hello! What shall we talk about?",
-    starter1: "Introduce quantum computing in three sentences",
-    starter2: "Write a short poem about spring",
+    starter1: "What can you do?",
+    starter2: "What is a mixture-of-experts model?",
     temperature: "Temperature",
     code: "Code",
     creative: "Creative",
     reasoning: "Reasoning",
     placeholder: "Type a message; Enter sends, Shift+Enter starts a new line",
+    placeholderNarrow: "Type a message",
     send: "Send",
     stop: "Stop",
     notice: "erne-mini is a small demonstration model; its facts are unreliable.",
@@ -46,6 +48,7 @@ const TEXTS = {
 };
 const LANGUAGE = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 const T = TEXTS[LANGUAGE];
+const NARROW = matchMedia("(max-width: 34rem)"); // no room for the long placeholder
 
 const POLL_LOADING_MS = 500;
 const POLL_READY_MS = 30_000;
@@ -62,9 +65,11 @@ let running = null; // AbortController of the answer being written
 function translate() {
   document.documentElement.lang = LANGUAGE === "zh" ? "zh-CN" : "en";
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = T[element.dataset.text];
-  for (const element of document.querySelectorAll("[data-placeholder]")) {
-    element.placeholder = T[element.dataset.placeholder];
-  }
+  placeholder();
+}
+
+function placeholder() {
+  $("input").placeholder = NARROW.matches ? T.placeholderNarrow : T.placeholder;
 }
 
 // Server ---------------------------------------------------------------------------------------------------------------
@@ -290,6 +295,7 @@ function send() {
 
 translate();
 updateButtons();
+NARROW.addEventListener("change", placeholder);
 $("chat").addEventListener("submit", (event) => {
   event.preventDefault();
   send();
