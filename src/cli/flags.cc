@@ -227,7 +227,8 @@ Status FlagTable::Unknown(const std::string& spelling) const {
     names.insert(names.end(), flag.aliases_.begin(), flag.aliases_.end());
   }
   names.push_back("--help");
-  std::string nearest = Nearest(spelling, names);
+  // One letter is one slip away from every other: -p says nothing of -q.
+  std::string nearest = spelling.size() > 2 ? Nearest(spelling, names) : "";
   if (nearest.empty()) {  // the beginning of a longer name is more than a typing slip away from it
     for (const std::string& name : names) {
       if (spelling.size() > 3 && name.rfind(spelling, 0) == 0) nearest = name;
@@ -370,7 +371,12 @@ bool FlagTable::Given(std::string_view name) const {
 
 std::string FlagTable::Help(Language language) const {
   const bool zh = language == Language::kChinese;
-  std::string out = StrCat(zh ? "用法：" : "Usage: ", usage_, "\n\n", about_.In(language), "\n\n",
+  std::string usage = usage_;
+  constexpr std::string_view kFlags = "[flags]";
+  if (const size_t at = usage.find(kFlags); zh && at != std::string::npos) {
+    usage.replace(at, kFlags.size(), "[参数]");
+  }
+  std::string out = StrCat(zh ? "用法：" : "Usage: ", usage, "\n\n", about_.In(language), "\n\n",
                            zh ? "参数：\n" : "Flags:\n");
   const auto add_line = [&out](const std::string& left, const std::string& right) {
     out += "  " + left;

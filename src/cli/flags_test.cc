@@ -133,6 +133,7 @@ TEST_F(FlagsTest, UnknownFlagsNameTheNearest) {
   EXPECT_EQ(Error({"--served"}), "unknown flag --served; did you mean --served-model-name?");
   EXPECT_EQ(Error({"--no-port"}), "unknown flag --no-port; did you mean --port?");
   EXPECT_EQ(Error({"--qqqqqqqqqqqq"}), "unknown flag --qqqqqqqqqqqq (--help lists the flags)");
+  EXPECT_EQ(Error({"-p"}), "unknown flag -p (--help lists the flags)");
   EXPECT_EQ(flags_.Parse({"--prot", "1"}).param(), "--prot");
 }
 
@@ -174,6 +175,8 @@ TEST_F(FlagsTest, HelpInBothLanguages) {
   const std::string chinese = flags_.Help(Language::kChinese);
   EXPECT_THAT(chinese, HasSubstr("用法：erne test [MODEL]\n\n测试。\n"));
   EXPECT_THAT(chinese, HasSubstr("API 端口（默认 8000）"));
+  EXPECT_THAT(FlagTable("erne x MODEL [flags]", {"", ""}).Help(Language::kChinese),
+              HasSubstr("用法：erne x MODEL [参数]\n"));
 }
 
 TEST_F(FlagsTest, HelpShowsDefaultsAfterParsingToo) {

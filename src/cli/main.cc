@@ -44,13 +44,13 @@ const std::vector<Subcommand>& Subcommands() {
   static const std::vector<Subcommand> table = {
       {"serve",
        {"serve a model with an OpenAI-compatible API and a chat page",
-        "以 OpenAI 兼容的 API 和聊天网页提供模型服务"},
+        "运行模型，提供兼容 OpenAI 的 API 和聊天页面"},
        RunServe},
       {"inspect",
        {"tell what a model is made of and how much memory it takes", "说明模型的结构和所需内存"},
        RunInspect},
       {"tokenize",
-       {"turn a text into token ids, and back", "把文本变成 token id，或还原"},
+       {"turn a text into token ids, and back", "把文本转换成 token id，或转换回来"},
        RunTokenize},
       {"health",
        {"ask a running server whether it is healthy", "询问运行中的服务是否正常"},
@@ -65,15 +65,15 @@ const std::vector<Subcommand>& Subcommands() {
 
 std::string Help(Language language) {
   const bool zh = language == Language::kChinese;
-  std::string out =
-      StrCat("erne ", ERNE_VERSION, "\n\n", zh ? "用法：" : "Usage: ", "erne COMMAND [flags]\n\n",
-             zh ? "命令：\n" : "Commands:\n");
+  std::string out = StrCat(
+      "erne ", ERNE_VERSION, "\n\n",
+      zh ? "用法：erne 命令 [参数]\n\n命令：\n" : "Usage: erne COMMAND [flags]\n\nCommands:\n");
   for (const Subcommand& command : Subcommands()) {
     std::string name = command.name;
     name.resize(12, ' ');
     out += StrCat("  ", name, command.about.In(language), "\n");
   }
-  out += zh ? "\nerne COMMAND --help 列出该命令的参数；erne --version 打印版本。\n"
+  out += zh ? "\nerne 命令 --help 列出该命令的参数；erne --version 显示版本。\n"
             : "\nerne COMMAND --help lists a command's flags; erne --version prints the version.\n";
   return out;
 }

@@ -129,7 +129,7 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
       "served-model-name", &options.served_names, "NAME...",
       {"Names under which requests ask for the model; the first is shown in answers (default: the "
        "folder's name)",
-       "请求中可用的模型名，第一个出现在回答中（默认为目录名）"});
+       "请求中可以使用的模型名，可给多个；回答中显示第一个（默认为目录名）"});
   flags.Add(
       "chat-template", &options.chat_template, "FILE",
       {"Jinja template in place of the model's own", "用此 Jinja 模板代替模型自带的对话模板"});
@@ -142,13 +142,13 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags
       .Add("quantization", &options.quantization, "FORMAT",
            {"Format that the checkpoint must have; the fastest kernel for it is always used",
-            "要求检查点具有的量化格式；总是使用该格式最快的算子"})
+            "检查点应有的量化格式，不符则拒绝启动；总是使用该格式最快的算子"})
       .Alias("-q")
       .Choices({"awq", "gptq", "none"});
   flags
       .Add("dtype", &options.dtype, "TYPE",
            {"Type of the arithmetic on a GPU; on the CPU it is float32",
-            "GPU 上的计算类型；CPU 上总是 float32"})
+            "GPU 上的计算精度；CPU 上总是 float32"})
       .Choices({"auto", "half", "float16", "bfloat16", "float", "float32"});
 }
 
@@ -157,31 +157,32 @@ void AddServerFlags(FlagTable& flags, ServeOptions& options) {
             {"Address to listen on; 0.0.0.0 for all", "监听地址；0.0.0.0 表示所有地址"});
   flags
       .Add("port", &options.port, "PORT",
-           {"Port of the API, and of the page at /", "API 端口（/ 为网页）"})
+           {"Port of the API, and of the page at /", "API 端口（聊天页面在 /）"})
       .Range(0, 65535);
   flags
       .Add("ui-port", &options.ui_port, "PORT",
            {"Second port with the same page and API; 0 for none",
-            "网页的第二个端口（内容相同）；0 表示不用"})
+            "聊天页面的第二个端口（内容与 API 端口相同）；0 表示不用"})
       .Range(0, 65535);
   flags.Add("api-key", &options.api_keys, "KEY...",
             {"Keys of which requests must send one, but for /health and the page",
-             "请求必须携带的密钥之一（/health 与网页除外）"});
+             "API 密钥，可给多个；请求须带其中之一（/health 与聊天页面除外）"});
   flags
       .Add("shutdown-timeout", &options.shutdown_timeout_s, "SECONDS",
            {"How long running answers may take to finish after SIGTERM or Ctrl-C",
-            "收到 SIGTERM 或 Ctrl-C 后等待进行中回答完成的秒数"})
+            "收到 SIGTERM 或 Ctrl-C 后，最多等多少秒让正在生成的回答写完"})
       .Range(0, 86400);
 }
 
 void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags
       .Add("max-num-queued-reqs", &options.max_num_queued_reqs, "N",
-           {"Requests that may wait; more are answered with 429", "可排队的请求数，超出则返回 429"})
+           {"Requests that may wait; more are answered with 429",
+            "排队请求数的上限，超出则返回 429"})
       .Range(0, 1 << 20);
-  flags.Add(
-      "enable-prefix-caching", &raw.prefix_caching,
-      {"Accepted; this version computes every prompt in full", "可接受；此版本总是完整计算提示"});
+  flags.Add("enable-prefix-caching", &raw.prefix_caching,
+            {"Accepted; this version computes every prompt in full",
+             "接受但不起作用：此版本每次都完整计算提示词"});
   flags
       .Add("tensor-parallel-size", &raw.tensor_parallel_size, "N",
            {"Devices to spread a layer over; this version knows 1",
@@ -193,7 +194,7 @@ void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags
       .Add("executor", &options.executor, "NAME",
            {"What computes, for debugging: reference is slow and obvious",
-            "计算后端（调试用）：reference 慢而直白"})
+            "计算后端（调试用）：reference 很慢，但写法最直白"})
       .Choices(ExecutorNames());
   flags
       .Add("threads", &options.threads, "N",
@@ -252,23 +253,24 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
 void AddMemoryFlags(FlagTable& flags, ServeOptions& options) {
   flags
       .Add("max-model-len", &options.max_model_len, "N",
-           {"Longest prompt and answer together, in tokens", "提示与回答合计的最大 token 数"})
+           {"Longest prompt and answer together, in tokens",
+            "上下文长度：提示词与回答合计的最大 token 数"})
       .Range(1, 1 << 30)
       .Word("auto", 0)
       .DefaultText("auto");
   flags
       .Add("max-num-seqs", &options.max_num_seqs, "N",
-           {"Requests that are computed at the same time", "同时计算的请求数"})
+           {"Requests that are computed at the same time", "同时计算的最大请求数"})
       .Range(1, 4096);
   flags
       .Add("max-num-batched-tokens", &options.max_num_batched_tokens, "N",
-           {"Tokens in one step", "每步计算的 token 数"})
+           {"Tokens in one step", "每步最多计算的 token 数"})
       .Range(1, 1 << 20);
   flags
       .Add("gpu-memory-utilization", &options.memory_utilization, "X",
            {"Largest share of the free memory to take (of main memory on the CPU); no more than "
             "needed is taken",
-            "最多占用空闲内存的比例（CPU 上为主存）；不会多占"})
+            "最多占用空闲内存的比例（CPU 上指主存）；只占用实际需要的部分"})
       .Range(0.01, 1);
 }
 
@@ -280,7 +282,7 @@ Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& argumen
       "erne serve [MODEL] [flags]",
       {"Serves a model with an OpenAI-compatible API and a chat page. Without MODEL it serves the "
        "embedded erne-mini.",
-       "以 OpenAI 兼容的 API 和聊天网页提供模型服务。不给 MODEL 时使用内置的 erne-mini。"});
+       "运行模型，提供兼容 OpenAI 的 API 和聊天页面。不给 MODEL 时使用内置的 erne-mini。"});
   flags.Positional(&raw.positional, 1);
   AddModelFlags(flags, line.options, raw);
   AddMemoryFlags(flags, line.options);
