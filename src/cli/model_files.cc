@@ -18,9 +18,10 @@ Result<std::shared_ptr<const FileSet>> OpenModelFiles(const std::string& model) 
   }
   if (error) return InvalidArgument(StrCat("the model ", model, ": ", error.message()));
   if (!exists) {
-    return NotFound(StrCat("there is no model at ", model, " (tried ",
-                           fs::absolute(model, error).string(),
-                           "): name the folder that holds its config.json"));
+    return NotFound(StrCat("there is no folder ",
+                           fs::absolute(model, error).lexically_normal().string(),
+                           ": name the folder that holds the model's config.json (erne downloads "
+                           "nothing; a name on a hub is no folder)"));
   }
   if (!fs::is_directory(model, error)) {
     return InvalidArgument(

@@ -165,8 +165,11 @@ class BackgroundLoad {
 
 // Binds both ports. A busy page port is no reason not to serve: the page is on the API port too.
 Result<uint16_t> Bind(const ServeOptions& options, HttpServer& server, std::string& page_url) {
-  ERNE_ASSIGN_OR_RETURN(const uint16_t port,
-                        server.Listen(options.host, static_cast<uint16_t>(options.port)));
+  const Result<uint16_t> bound = server.Listen(options.host, static_cast<uint16_t>(options.port));
+  if (!bound.ok() && bound.status().code() == StatusCode::kUnavailable) {  // in use
+    return Unavailable(StrCat(bound.status().message(), "; --port picks another"));
+  }
+  ERNE_ASSIGN_OR_RETURN(const uint16_t port, bound);
   page_url = Url(options.host, port);
   if (options.ui_port == 0 || options.ui_port == port) return port;
   const Result<uint16_t> page = server.Listen(options.host, static_cast<uint16_t>(options.ui_port));

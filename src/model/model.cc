@@ -16,7 +16,12 @@ constexpr size_t kMaxConfigValues = 500'000;
 std::string ConfigPath(const FileSet& files) { return StrCat(files.path(), "/", kConfigFile); }
 
 Result<Json> ReadConfig(const FileSet& files) {
-  ERNE_ASSIGN_OR_RETURN(const std::string_view text, files.Text(kConfigFile));
+  const Result<std::string_view> read = files.Text(kConfigFile);
+  if (!read.ok() && read.status().code() == StatusCode::kNotFound) {
+    return NotFound(
+        StrCat(read.status().message(), " (name the folder that holds the model's files)"));
+  }
+  ERNE_ASSIGN_OR_RETURN(const std::string_view text, read);
   if (text.size() > kMaxConfigBytes) {
     return InvalidArgument(StrCat(ConfigPath(files), ": larger than ", kMaxConfigBytes, " bytes"));
   }
