@@ -60,6 +60,7 @@ const main = document.querySelector("main");
 let history = []; // {role, content}: what is sent to the model
 let modelName = "";
 let ready = false;
+let nextPoll = 0; // timer
 let running = null; // AbortController of the answer being written
 
 function translate() {
@@ -174,7 +175,8 @@ async function pollHealth() {
   }
   ready = isReady;
   updateButtons();
-  setTimeout(pollHealth, isReady ? POLL_READY_MS : POLL_LOADING_MS);
+  clearTimeout(nextPoll);
+  nextPoll = setTimeout(pollHealth, isReady ? POLL_READY_MS : POLL_LOADING_MS);
 }
 
 // Conversation ---------------------------------------------------------------------------------------------------------
@@ -255,6 +257,7 @@ async function ask(text) {
   if (failure) {
     showError(failure);
     if (failure.status === 401) askForKey();
+    pollHealth(); // "Ready" may be out of date
   }
   if (item.textContent !== "") {
     history.push({ role: "assistant", content: item.textContent });
