@@ -12,6 +12,7 @@
 #include "cli/health.h"
 #include "cli/logits.h"
 #ifdef ERNE_HAVE_SERVER
+#include "cli/chat.h"
 #include "cli/inspect.h"
 #include "cli/serve.h"
 #include "cli/tokenize.h"
@@ -36,6 +37,7 @@ int NotInCore(const std::vector<std::string>&) {
   return 1;
 }
 constexpr auto RunServe = NotInCore;
+constexpr auto RunChat = NotInCore;
 constexpr auto RunInspect = NotInCore;
 constexpr auto RunTokenize = NotInCore;
 #endif
@@ -46,6 +48,7 @@ const std::vector<Subcommand>& Subcommands() {
        {"serve a model with an OpenAI-compatible API and a chat page",
         "运行模型，提供兼容 OpenAI 的 API 和聊天页面"},
        RunServe},
+      {"chat", {"talk with a model in the terminal", "在终端里与模型对话"}, RunChat},
       {"inspect",
        {"tell what a model is made of and how much memory it takes", "说明模型的结构和所需内存"},
        RunInspect},
