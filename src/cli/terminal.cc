@@ -1,6 +1,7 @@
 #include "cli/terminal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -17,12 +18,13 @@
 namespace erne {
 namespace {
 
-// The one that the handler raises. A plain pointer: the handler may touch nothing else.
-const Wakeup* volatile caught_by = nullptr;
+// The one that the handler raises; lock-free, as a handler needs it, which runs on any thread.
+std::atomic<const Wakeup*> caught_by{nullptr};
+static_assert(std::atomic<const Wakeup*>::is_always_lock_free);
 
 void OnInterrupt(int) {
   const int saved = errno;
-  if (const Wakeup* wakeup = caught_by; wakeup != nullptr) wakeup->Raise();
+  if (const Wakeup* wakeup = caught_by.load(); wakeup != nullptr) wakeup->Raise();
   errno = saved;
 }
 
