@@ -27,8 +27,10 @@ class FolderFileSet : public FileSet {
 
   bool Has(std::string_view name) const override {
     if (!IsPlainName(name)) return false;
+    const std::string full = PathOf(name);
     struct stat info {};
-    return ::stat(FullPath(name).c_str(), &info) == 0 && S_ISREG(info.st_mode);
+    if (::stat(full.c_str(), &info) == 0) return S_ISREG(info.st_mode);
+    return ::lstat(full.c_str(), &info) == 0;
   }
 
   Result<std::span<const std::byte>> Map(std::string_view name) const override {
@@ -40,21 +42,28 @@ class FolderFileSet : public FileSet {
   }
 
  private:
+  static constexpr size_t kShownName = 200;  // bytes of a hostile name in a message
+
   // A name from an index file is hostile: it must not climb out of the folder.
   static bool IsPlainName(std::string_view name) {
     return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
            name.find('\0') == std::string_view::npos;
   }
-  std::string FullPath(std::string_view name) const { return StrCat(path_, "/", name); }
 
   Result<std::span<const std::byte>> MapFile(std::string_view name) const {
-    if (!IsPlainName(name)) return InvalidArgument(StrCat("`", SanitizedName(name), "` is not a file name"));
-    const std::string full = FullPath(name);
+    if (!IsPlainName(name)) {
+      return InvalidArgument(
+          StrCat(path_, ": `", name.substr(0, kShownName), "` is not a file name"));
+    }
+    const std::string full = PathOf(name);
     // Non-blocking, for a FIFO of that name would otherwise wait for a writer; files do not care.
     const int fd = ::open(full.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
       const int error = errno;
-      const std::string reason = StrCat(full, ": ", std::strerror(error));
+      struct stat info {};
+      const bool dangles = error == ENOENT && ::lstat(full.c_str(), &info) == 0;
+      const std::string reason =
+          StrCat(full, ": ", dangles ? "a link to nothing" : std::strerror(error));
       return error == ENOENT ? NotFound(reason) : InvalidArgument(reason);
     }
     struct stat info {};
@@ -76,8 +85,6 @@ class FolderFileSet : public FileSet {
     return bytes;
   }
 
-  static std::string SanitizedName(std::string_view name) { return std::string(name.substr(0, 200)); }
-
   std::string path_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::span<const std::byte>, std::less<>> mapped_;
@@ -92,7 +99,7 @@ class EmbeddedFileSet : public FileSet {
   bool Has(std::string_view name) const override { return files_.find(name) != files_.end(); }
   Result<std::span<const std::byte>> Map(std::string_view name) const override {
     const auto found = files_.find(name);
-    if (found == files_.end()) return NotFound(StrCat(path_, "/", name, ": not embedded"));
+    if (found == files_.end()) return NotFound(StrCat(PathOf(name), ": not embedded"));
     return found->second;
   }
 
@@ -102,6 +109,8 @@ class EmbeddedFileSet : public FileSet {
 };
 
 }  // namespace
+
+std::string FileSet::PathOf(std::string_view name) const { return StrCat(path(), "/", name); }
 
 Result<std::string_view> FileSet::Text(std::string_view name) const {
   ERNE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, Map(name));

@@ -24,6 +24,9 @@ class FileSet {
 
   // What to call this set in messages and as `root` in /v1/models: the folder's path, or "embedded:erne-mini".
   virtual const std::string& path() const = 0;
+  // What to call file `name` in messages.
+  virtual std::string PathOf(std::string_view name) const;
+  // Whether there is a file `name`; also when it cannot be read (a link to nothing): Map says why.
   virtual bool Has(std::string_view name) const = 0;
   // The bytes of file `name` (no folders in it). NotFound when absent; the message names the path.
   virtual Result<std::span<const std::byte>> Map(std::string_view name) const = 0;

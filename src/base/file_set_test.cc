@@ -64,7 +64,18 @@ TEST_F(FolderTest, NamesCannotLeaveTheFolder) {
         folder_ + "/config.json", std::string("config.json\0x", 13)}) {
     EXPECT_FALSE(files->Has(name));
     EXPECT_EQ(files->Map(name).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(files->Map(name).status().message(), HasSubstr(folder_ + "/inner: "));
   }
+}
+
+// An interrupted download leaves such links in the caches of model hubs.
+TEST_F(FolderTest, ALinkToNothingIsNoAbsentFile) {
+  std::filesystem::create_symlink("../blobs/0123", folder_ + "/tokenizer.json");
+  const auto files = OpenFolder(folder_).value();
+  EXPECT_TRUE(files->Has("tokenizer.json"));
+  EXPECT_EQ(files->Map("tokenizer.json").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(files->Map("tokenizer.json").status().message(),
+            folder_ + "/tokenizer.json: a link to nothing");
 }
 
 TEST_F(FolderTest, AFifoDoesNotBlock) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "base/strings.h"
@@ -18,6 +19,8 @@ class Parser {
 
   Result<Json> ParseAll() {
     Json value;
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     SkipSpace();
     ERNE_RETURN_IF_ERROR(ParseValue(value, 0));
     SkipSpace();
@@ -257,7 +260,11 @@ class Parser {
     }
     double value = 0;
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (error == std::errc::result_out_of_range) return FaultAt(begin, "number out of range");
+    if (error == std::errc::result_out_of_range) {
+      // Too small is 0, as everywhere; from_chars does not tell it from too large.
+      value = std::strtod(std::string(token).c_str(), nullptr);
+      if (!std::isfinite(value)) return FaultAt(begin, "number out of range");
+    }
     out = Json(value);
     return {};
   }

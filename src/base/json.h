@@ -57,7 +57,8 @@ class Json {
   }
 
   // Parses the whole of `text`. On failure an InvalidArgument that names the byte offset (0-based) of the fault:
-  // "invalid JSON at byte 17: expected ':'".
+  // "invalid JSON at byte 17: expected ':'". A byte order mark in front is skipped: some editors
+  // leave one.
   static Result<Json> Parse(std::string_view text, const JsonLimits& limits = {});
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }

@@ -52,6 +52,20 @@ TEST(Json, Numbers) {
     EXPECT_THAT(Fault(bad), HasSubstr("invalid JSON at byte")) << bad;
   }
   EXPECT_THAT(Fault("[1e999]"), HasSubstr("at byte 1: number out of range"));
+  EXPECT_THAT(Fault("[-1e999]"), HasSubstr("at byte 1: number out of range"));
+}
+
+TEST(Json, NumbersTooSmallForADoubleAreZero) {
+  EXPECT_EQ(Json::Parse("1e-999")->AsDouble(), 0.0);
+  EXPECT_EQ(Json::Parse("-0." + std::string(500, '0') + "1")->AsDouble(), 0.0);
+  EXPECT_EQ(Json::Parse("5e-324")->AsDouble(), std::numeric_limits<double>::denorm_min());
+}
+
+TEST(Json, AByteOrderMarkInFrontIsSkipped) {
+  EXPECT_TRUE(Json::Parse("\xEF\xBB\xBF {\"a\":1}").ok());
+  EXPECT_THAT(Fault("\xEF\xBB\xBF{a"), HasSubstr("at byte 4"));
+  EXPECT_THAT(Fault("\xEF\xBB\xBF\xEF\xBB\xBF{}"), HasSubstr("at byte 3"));
+  EXPECT_THAT(Fault("\xEF\xBB"), HasSubstr("at byte 0"));
 }
 
 TEST(Json, WritesDoublesExactly) {

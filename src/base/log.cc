@@ -70,7 +70,7 @@ std::string FormatText(LogLevel level, std::string_view component, int line, std
   const bool painted = colour && level >= LogLevel::kWarning;
   const char* paint = level == LogLevel::kError ? "\033[31m" : "\033[33m";
   return StrCat(painted ? paint : "", Timestamp(), " ", LevelName(level), " [", component, ":", line,
-                "] ", text, painted ? "\033[0m" : "", "\n");
+                "] ", OneLine(text), painted ? "\033[0m" : "", "\n");
 }
 
 std::string FormatJson(LogLevel level, std::string_view component, int line, std::string_view text) {
@@ -91,6 +91,11 @@ Status InitLogging(const LogOptions& options) {
     const std::filesystem::path path(options.file);
     std::error_code error;
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+    if (error) {
+      return InvalidArgument(
+          StrCat("cannot make the folder ", path.parent_path().string(), ": ", error.message()),
+          "--log-file");
+    }
     fd = ::open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) {
       return InvalidArgument(StrCat("cannot open the log file ", options.file, ": ", std::strerror(errno)),

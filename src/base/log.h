@@ -28,7 +28,8 @@ Status InitLogging(const LogOptions& options);
 
 bool LogEnabled(LogLevel level);
 
-// Writes one line; `text` may hold newlines (a text line keeps them, JSON escapes them).
+// Writes one line, whatever `text` holds: control characters and bytes that are no UTF-8 are spelled
+// out, so that nothing in it passes for another line or for a command to the terminal.
 void WriteLog(LogLevel level, std::string_view component, int line, std::string_view text);
 
 // One line under construction; written when it goes out of scope.

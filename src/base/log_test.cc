@@ -81,6 +81,14 @@ TEST_F(LogTest, JsonLines) {
   EXPECT_EQ(entry.Find("text")->AsString(), "two\nlines \"quoted\" \xEF\xBF\xBD");
 }
 
+TEST_F(LogTest, OneEntryIsOneLine) {
+  ASSERT_TRUE(InitLogging(options_).ok());
+  ERNE_LOG(kInfo, "a") << "loading new\nline\x1b[31m \xFF 你好 C:\\new";
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], HasSubstr("loading new\\nline\\x1b[31m \\xff 你好 C:\\new"));
+}
+
 TEST_F(LogTest, AppendsToAnExistingFile) {
   ASSERT_TRUE(InitLogging(options_).ok());
   ERNE_LOG(kInfo, "a") << "first";
@@ -115,6 +123,14 @@ TEST_F(LogTest, AFileThatCannotBeOpenedIsNamed) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr(folder_));
   EXPECT_EQ(status.param(), "--log-file");
+}
+
+TEST_F(LogTest, AFolderThatCannotBeMadeIsNamed) {
+  std::ofstream(folder_ + "/file") << "";
+  options_.file = folder_ + "/file/logs/erne.log";
+  const Status status = InitLogging(options_);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("folder " + folder_ + "/file/logs: "));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/machine.h"
 
 namespace erne {
@@ -25,8 +27,13 @@ inline void CpuRelax() {
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = UsableCpus();
-  for (int worker = 1; worker < threads; ++worker) {
-    workers_.emplace_back([this, worker] { WorkerLoop(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      workers_.emplace_back([this, worker] { WorkerLoop(worker); });
+    }
+  } catch (const std::system_error& error) {  // results do not depend on the number of threads
+    ERNE_LOG(kWarning, "threads") << "only " << this->threads() << " of " << threads
+                                  << " threads could be started: " << error.code().message();
   }
 }
 

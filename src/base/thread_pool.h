@@ -17,7 +17,8 @@ namespace erne {
 // must not be nested. Results must not depend on which worker runs which part: the split is dynamic.
 class ThreadPool {
  public:
-  // threads <= 0: one per CPU that this process may use (UsableCpus).
+  // threads <= 0: one per CPU that this process may use (UsableCpus). Where the system refuses to
+  // start so many, the pool has fewer, and the log says so.
   explicit ThreadPool(int threads = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

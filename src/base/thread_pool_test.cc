@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include "base/machine.h"
 
@@ -32,6 +33,21 @@ TEST(ThreadPool, VisitsEachItemOnce) {
       }
     }
   }
+}
+
+TEST(ThreadPool, MakesDoWithTheThreadsThatStart) {
+  pthread_attr_t usual;
+  pthread_attr_t endless_stack;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_attr_init(&endless_stack), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&endless_stack, size_t{1} << 47), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&endless_stack), 0);
+  ThreadPool pool(4);
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  EXPECT_EQ(pool.threads(), 1);
+  int64_t sum = 0;
+  pool.ParallelFor(100, 7, [&](int64_t begin, int64_t end, int) { sum += end - begin; });
+  EXPECT_EQ(sum, 100);
 }
 
 // Loop after loop, as in a step: each sees all that the one before has written.
@@ -83,9 +99,7 @@ TEST(ThreadPool, StartsAndEndsQuickly) {
   for (int i = 0; i < 50; ++i) ThreadPool pool(3);
 }
 
-TEST(ThreadPool, TakesEveryUsableCpu) {
-  EXPECT_EQ(ThreadPool().threads(), UsableCpus());
-}
+TEST(ThreadPool, TakesEveryUsableCpu) { EXPECT_EQ(ThreadPool().threads(), UsableCpus()); }
 
 }  // namespace
 }  // namespace erne

@@ -1,9 +1,12 @@
 #include "base/utf8.h"
 
+#include <algorithm>
+
 namespace erne {
 namespace {
 
-// What the lead byte announces: the length, and the range of the second byte (table 3-7 of the Unicode Standard).
+// What the lead byte announces: the length, and the range of the second byte (table 3-7 of the
+// Unicode Standard).
 struct Lead {
   int length;
   uint8_t second_low;
@@ -23,7 +26,8 @@ Lead ClassifyLead(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// Number of leading bytes of `text` that agree with the form its first byte announces; `whole` is that form's length.
+// Number of leading bytes of `text` that agree with the form its first byte announces; `whole` is
+// that form's length.
 int MatchForm(std::string_view text, int& whole) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const Lead lead = ClassifyLead(byte(0));
@@ -114,6 +118,33 @@ std::string SanitizeUtf8(std::string_view text) {
       AppendUtf8(0xFFFD, out);
       i += matched > 0 ? matched : 1;
     }
+  }
+  return out;
+}
+
+std::string OneLine(std::string_view bytes, bool spell_backslash) {
+  std::string out;
+  while (!bytes.empty()) {
+    const Utf8Char next = DecodeUtf8(bytes);
+    const auto byte = static_cast<uint8_t>(bytes.front());
+    const auto length = static_cast<size_t>(std::max(next.length, 1));
+    if (byte == '\n') {
+      out += "\\n";
+    } else if (byte == '\r') {
+      out += "\\r";
+    } else if (byte == '\t') {
+      out += "\\t";
+    } else if (byte == '\\' && spell_backslash) {
+      out += "\\\\";
+    } else if (next.length == 0 || byte < 0x20 || byte == 0x7F) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out += "\\x";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
+    } else {
+      out += bytes.substr(0, length);
+    }
+    bytes.remove_prefix(length);
   }
   return out;
 }

@@ -30,6 +30,10 @@ size_t CompleteUtf8Prefix(std::string_view text);
 // `text` with each maximal ill-formed piece replaced by U+FFFD.
 std::string SanitizeUtf8(std::string_view text);
 
+// `bytes` on one line that a terminal can show: control characters and bytes that are no UTF-8 as
+// \n, \t, \x1b, \xe4. With `spell_backslash` a backslash is \\, so that the bytes can be told again.
+std::string OneLine(std::string_view bytes, bool spell_backslash = false);
+
 // Number of characters in well-formed `text`.
 size_t CountUtf8(std::string_view text);
 

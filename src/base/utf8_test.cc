@@ -118,6 +118,16 @@ TEST(Utf8, CuttingAtCompletePrefixesNeverChangesTheResult) {
   }
 }
 
+TEST(Utf8, OneLineKeepsTextAndSpellsTheRest) {
+  EXPECT_EQ(OneLine("你好, Ünï 𠮷"), "你好, Ünï 𠮷");
+  EXPECT_EQ(OneLine("a\n\r\tb\\"), "a\\n\\r\\tb\\");
+  EXPECT_EQ(OneLine("a\n\\n", /*spell_backslash=*/true), "a\\n\\\\n");
+  EXPECT_EQ(OneLine(std::string_view("\0\x1b\x7f", 3)), "\\x00\\x1b\\x7f");
+  EXPECT_EQ(OneLine("\xe4\xbd"), "\\xe4\\xbd");
+  EXPECT_EQ(OneLine("\xe4你\xff"), "\\xe4你\\xff");
+  EXPECT_EQ(OneLine(""), "");
+}
+
 TEST(Utf8, Counts) {
   EXPECT_EQ(CountUtf8(""), 0u);
   EXPECT_EQ(CountUtf8("aé世😀"), 4u);

@@ -285,7 +285,7 @@ void ListTensors(const Checkpoint& checkpoint, Writer& w) {
   width = std::min<size_t>(width, 80);
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     // A file may name its tensors as it likes: nothing that a terminal would obey.
-    std::string line = "  " + EscapePiece(name);
+    std::string line = "  " + OneLine(name);
     line.resize(std::max(line.size(), width + 2), ' ');
     std::string type(DTypeName(tensor.dtype));
     type.resize(std::max<size_t>(type.size(), 5), ' ');

@@ -76,7 +76,8 @@ Status CheckUsage(const FlagTable& flags, const TokenizeOptions& options) {
 std::string FormatPieces(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   std::string out;
   for (const int32_t id : ids) {
-    out += std::to_string(id) + '\t' + EscapePiece(tokenizer.TokenBytes(id)) + '\n';
+    out += std::to_string(id) + '\t' + OneLine(tokenizer.TokenBytes(id), /*spell_backslash=*/true) +
+           '\n';
   }
   return out;
 }
@@ -87,7 +88,7 @@ std::string Excerpt(const std::string& text, size_t begin) {
   const bool cut = part.size() > kShownBytes;
   part = part.substr(0, kShownBytes);
   part = part.substr(0, CompleteUtf8Prefix(part));
-  return StrCat("'", EscapePiece(part), cut ? "..." : "", "'");
+  return StrCat("'", OneLine(part, /*spell_backslash=*/true), cut ? "..." : "", "'");
 }
 
 Outcome Check(const std::string& text, const std::string& back, size_t tokens, bool zh) {
@@ -137,33 +138,6 @@ int Fail(const Status& status, int exit_code) {
 }
 
 }  // namespace
-
-std::string EscapePiece(std::string_view bytes) {
-  std::string out;
-  while (!bytes.empty()) {
-    const Utf8Char next = DecodeUtf8(bytes);
-    const auto byte = static_cast<uint8_t>(bytes.front());
-    const auto length = static_cast<size_t>(std::max(next.length, 1));
-    if (byte == '\n') {
-      out += "\\n";
-    } else if (byte == '\r') {
-      out += "\\r";
-    } else if (byte == '\t') {
-      out += "\\t";
-    } else if (byte == '\\') {
-      out += "\\\\";
-    } else if (next.length == 0 || byte < 0x20 || byte == 0x7F) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      out += "\\x";
-      out += kDigits[byte >> 4];
-      out += kDigits[byte & 15];
-    } else {
-      out += bytes.substr(0, length);
-    }
-    bytes.remove_prefix(length);
-  }
-  return out;
-}
 
 int RunTokenize(const std::vector<std::string>& arguments) {
   TokenizeOptions options;

@@ -12,8 +12,4 @@ namespace erne {
 // error, and when --check finds a difference; 2 for a wrong command line.
 int RunTokenize(const std::vector<std::string>& arguments);
 
-// `bytes` of a token on one line of text: line ends, tabs, other control characters, backslashes
-// and bytes that are no UTF-8 as \n, \t, \x01, \\, \xe4.
-std::string EscapePiece(std::string_view bytes);
-
 }  // namespace erne
