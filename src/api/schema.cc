@@ -8,6 +8,8 @@
 namespace erne {
 namespace {
 
+// Up to 2^53 a double stands for one integer.
+constexpr double kExactDouble = 9007199254740992.0;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 using enum FieldKind;
 using enum FieldUse;
@@ -246,10 +248,13 @@ bool IsNeutral(const RequestField& field, const Json& value) {
 
 Status CheckField(const RequestField& field, const Json& value) {
   if (!IsOfKind(value, field.kind)) {
-    return InvalidArgument(
-        StrCat("`", field.name, "` must be ", Wanted(field.kind), ", not ",
-               value.is_double() && field.kind == kInteger ? Shown(value) : value.KindName()),
-        std::string(field.name));
+    const bool is_number = field.kind == kInteger && value.is_double();
+    // An integer that no int64 holds was read as a double.
+    const bool is_huge = is_number && std::abs(value.AsDouble()) > kExactDouble;
+    return InvalidArgument(StrCat("`", field.name, "` must be ", Wanted(field.kind),
+                                  is_huge ? " of at most 64 bits" : "", ", not ",
+                                  is_number ? Shown(value) : value.KindName()),
+                           std::string(field.name));
   }
   if (field.kind == kInteger || field.kind == kNumber)
     ERNE_RETURN_IF_ERROR(CheckRange(field, value));
@@ -296,9 +301,8 @@ const Json* Given(const Json& body, std::string_view name) {
 
 bool IsWhole(const Json& value) {
   if (value.is_int()) return true;
-  // Up to 2^53 a double stands for one integer.
   return value.is_double() && std::trunc(value.AsDouble()) == value.AsDouble() &&
-         std::abs(value.AsDouble()) <= 9007199254740992.0;
+         std::abs(value.AsDouble()) <= kExactDouble;
 }
 
 std::optional<int32_t> TokenId(const Json& value) {

@@ -46,6 +46,17 @@ TEST(Schema, TheTableIsSound) {
   for (const RequestField& field : RequestFields()) EXPECT_NE(field.endpoints, 0u) << field.name;
 }
 
+TEST(Schema, IntegersBeyond64BitsAreCalledThat) {
+  const auto says = [](Json value) {
+    return Check(Endpoint::kChat, "seed", std::move(value)).message();
+  };
+  EXPECT_EQ(says(Json(int64_t{1} << 62)), "");
+  EXPECT_EQ(says(Json(9007199254740992.0)), "");
+  EXPECT_EQ(says(Json::Parse("18446744073709551615").value()),
+            "`seed` must be an integer of at most 64 bits, not 18446744073709551616.0");
+  EXPECT_EQ(says(Json(1.5)), "`seed` must be an integer, not 1.5");
+}
+
 TEST(Schema, EveryHonouredFieldIsInTheDocumentation) {
   for (const char* page : {"docs/api.md", "docs/api.zh.md"}) {
     std::ifstream file(SourceFolder(page));

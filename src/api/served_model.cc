@@ -1,11 +1,13 @@
 #include "api/served_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <string_view>
 
 #include "base/strings.h"
+#include "base/utf8.h"
 
 namespace erne {
 namespace {
@@ -53,9 +55,10 @@ Result<Json> ReadJsonFile(const FileSet& files, std::string_view name) {
   if (!files.Has(name)) return Json::MakeObject();
   ERNE_ASSIGN_OR_RETURN(const std::string_view text, files.Text(name));
   Result<Json> json = Json::Parse(text);
-  if (!json.ok()) return json.status().WithContext(std::string(name));
+  if (!json.ok()) return json.status().WithContext(files.PathOf(name));
   if (!json->is_object()) {
-    return InvalidArgument(StrCat(name, ": must hold a JSON object, not ", json->KindName()));
+    return InvalidArgument(
+        StrCat(files.PathOf(name), ": must hold a JSON object, not ", json->KindName()));
   }
   return json;
 }
@@ -76,13 +79,23 @@ Status ReadDefault(const Json& config, std::string_view name, double min, bool a
   return {};
 }
 
-Status AddEndTokens(const Json& config, std::vector<int32_t>& out) {
+// The same of a whole number.
+Status ReadWholeDefault(const Json& config, std::string_view name, double min,
+                        std::optional<double>& out) {
+  ERNE_RETURN_IF_ERROR(
+      ReadDefault(config, name, min, false, std::numeric_limits<int32_t>::max(), out));
+  if (!out || std::trunc(*out) == *out) return {};
+  return InvalidArgument(StrCat("`", name, "` must be an integer, not ", *out));
+}
+
+Status AddEndTokens(const Json& config, int64_t vocab_size, std::vector<int32_t>& out) {
   const Json* eos = config.Find("eos_token_id");
   if (eos == nullptr || eos->is_null()) return {};
   const Json::Array one = {*eos};
   for (const Json& id : eos->is_array() ? eos->AsArray() : one) {
-    if (!id.is_int() || id.AsInt() < 0 || id.AsInt() > std::numeric_limits<int32_t>::max()) {
-      return InvalidArgument(StrCat("`eos_token_id` must hold token ids, not ", id.Dump()));
+    if (!id.is_int() || id.AsInt() < 0 || id.AsInt() >= vocab_size) {
+      return InvalidArgument(
+          StrCat("`eos_token_id` must hold token ids below ", vocab_size, ", not ", id.Dump()));
     }
     const auto token = static_cast<int32_t>(id.AsInt());
     if (std::find(out.begin(), out.end(), token) == out.end()) out.push_back(token);
@@ -90,23 +103,21 @@ Status AddEndTokens(const Json& config, std::vector<int32_t>& out) {
   return {};
 }
 
-Status ReadDefaults(const Json& config, GenerationDefaults& defaults) {
+Status ReadDefaults(const Json& config, int64_t vocab_size, GenerationDefaults& defaults) {
   std::optional<double> temperature, top_p, top_k, min_p, penalty, max_tokens;
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "temperature", 0, false, 1e6, temperature));
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "top_p", 0, true, 1, top_p));
-  ERNE_RETURN_IF_ERROR(
-      ReadDefault(config, "top_k", -1, false, std::numeric_limits<int32_t>::max(), top_k));
+  ERNE_RETURN_IF_ERROR(ReadWholeDefault(config, "top_k", -1, top_k));
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "repetition_penalty", 0, true, 1e6, penalty));
   ERNE_RETURN_IF_ERROR(ReadDefault(config, "min_p", 0, false, 1, min_p));
-  ERNE_RETURN_IF_ERROR(ReadDefault(config, "max_new_tokens", 1, false,
-                                   std::numeric_limits<int32_t>::max(), max_tokens));
+  ERNE_RETURN_IF_ERROR(ReadWholeDefault(config, "max_new_tokens", 1, max_tokens));
   if (temperature) defaults.temperature = static_cast<float>(*temperature);
   if (top_p) defaults.top_p = static_cast<float>(*top_p);
   if (top_k) defaults.top_k = static_cast<int32_t>(*top_k);
   if (penalty) defaults.repetition_penalty = static_cast<float>(*penalty);
   if (min_p) defaults.min_p = static_cast<float>(*min_p);
   if (max_tokens) defaults.max_tokens = static_cast<int64_t>(*max_tokens);
-  return AddEndTokens(config, defaults.eos_tokens);
+  return AddEndTokens(config, vocab_size, defaults.eos_tokens);
 }
 
 bool IsErnie(const ModelSpec& spec) { return spec.architecture.starts_with("ernie4_5"); }
@@ -137,7 +148,7 @@ struct TemplateSource {
 
 // `chat_template` of a configuration file: a text, or a list of named ones of which "default"
 // counts. No text: nothing.
-Result<TemplateSource> TemplateMember(const Json& config, std::string_view file) {
+Result<TemplateSource> TemplateMember(const Json& config, const std::string& file) {
   const std::string place = StrCat(file, ": `chat_template`");
   const Json* value = config.Find("chat_template");
   if (value == nullptr || value->is_null()) return TemplateSource();
@@ -167,13 +178,13 @@ Result<TemplateSource> FindTemplate(const FileSet& files, const ModelSpec& spec,
                                     const Json& tokenizer_config) {
   if (files.Has("chat_template.jinja")) {
     ERNE_ASSIGN_OR_RETURN(const std::string_view text, files.Text("chat_template.jinja"));
-    return TemplateSource{std::string(text), "chat_template.jinja"};
+    return TemplateSource{std::string(text), files.PathOf("chat_template.jinja")};
   }
   ERNE_ASSIGN_OR_RETURN(TemplateSource source,
-                        TemplateMember(tokenizer_config, "tokenizer_config.json"));
+                        TemplateMember(tokenizer_config, files.PathOf("tokenizer_config.json")));
   if (!source.place.empty()) return source;
   ERNE_ASSIGN_OR_RETURN(const Json own_file, ReadJsonFile(files, "chat_template.json"));
-  ERNE_ASSIGN_OR_RETURN(source, TemplateMember(own_file, "chat_template.json"));
+  ERNE_ASSIGN_OR_RETURN(source, TemplateMember(own_file, files.PathOf("chat_template.json")));
   if (!source.place.empty()) return source;
   if (IsErnie(spec))
     return TemplateSource{std::string(kErnieTemplate), "the built-in ERNIE template"};
@@ -230,10 +241,11 @@ void AddTemplatePrefix(const Json& processor, std::vector<int32_t>& prefix) {
 std::vector<std::string> ServedNames(const std::string& path,
                                      const std::vector<std::string>& served) {
   std::vector<std::string> names;
-  for (const std::string& name : served) AddUnique(name, names);
+  // Answers are UTF-8; a path or an argument may be any bytes.
+  for (const std::string& name : served) AddUnique(SanitizeUtf8(name), names);
   if (names.empty()) {
-    AddUnique(NameInPath(path), names);
-    AddUnique(path, names);
+    AddUnique(SanitizeUtf8(NameInPath(path)), names);
+    AddUnique(SanitizeUtf8(path), names);
   }
   const std::vector<std::string> as_written = names;
   for (const std::string& name : as_written) AddUnique(ToLowerAscii(name), names);
@@ -271,8 +283,8 @@ Result<GenerationDefaults> LoadGenerationDefaults(const FileSet& files, const Mo
   ERNE_ASSIGN_OR_RETURN(const std::string_view text, files.Text(kFile));
   if (Strip(text).empty()) return defaults;
   ERNE_ASSIGN_OR_RETURN(const Json config, ReadJsonFile(files, kFile));
-  const Status status = ReadDefaults(config, defaults);
-  if (!status.ok()) return status.WithContext(kFile);
+  const Status status = ReadDefaults(config, spec.vocab_size, defaults);
+  if (!status.ok()) return status.WithContext(files.PathOf(kFile));
   return defaults;
 }
 
@@ -293,8 +305,8 @@ Result<std::vector<int32_t>> LoadPromptPrefix(const FileSet& files, const Tokeni
   }
   for (const int32_t token : prefix) {
     if (token >= 0 && token < tokenizer.vocab_size()) continue;
-    return InvalidArgument(
-        StrCat("tokenizer.json: `post_processor` names id ", token, ", which is no token"));
+    return InvalidArgument(StrCat(files.PathOf("tokenizer.json"), ": `post_processor` names id ",
+                                  token, ", which is no token"));
   }
   return prefix;
 }
@@ -317,6 +329,9 @@ Result<LoadedTemplate> LoadChatTemplate(const FileSet& files, const ModelSpec& s
   const auto pieces = loaded.chat_template->Render(trusted, untrusted);
   if (!pieces.ok())
     return pieces.status().WithContext(source.place + ", tried on one user message");
+  if (std::all_of(pieces->begin(), pieces->end(),
+                  [](const auto& piece) { return piece.text.empty(); }))
+    return InvalidArgument(source.place + ", tried on one user message: renders no text");
   return loaded;
 }
 

@@ -24,6 +24,11 @@ TEST(ServedNames, FolderPathAndLowerCase) {
   EXPECT_EQ(ServedNames("/x/m", {"Ernie", "文心", "Ernie"}), (Names{"Ernie", "文心", "ernie"}));
 }
 
+TEST(ServedNames, AreUtf8) {
+  EXPECT_EQ(ServedNames("/m/a\xFF", {}), (Names{"a\xEF\xBF\xBD", "/m/a\xEF\xBF\xBD"}));
+  EXPECT_EQ(ServedNames("/x/m", {"\xE4\xBD"}), Names{"\xEF\xBF\xBD"});
+}
+
 TEST(ServedNames, CachesOfTheHubs) {
   EXPECT_EQ(ServedNames("/c/models--baidu--ERNIE-4.5-0.3B-PT/snapshots/0123abcd", {}).front(),
             "ERNIE-4.5-0.3B-PT");
@@ -46,6 +51,7 @@ TEST(ServedNames, Finding) {
 Result<GenerationDefaults> Defaults(const std::string& text) {
   const TestFiles files({{"generation_config.json", text}});
   ModelSpec spec;
+  spec.vocab_size = 100;
   spec.eos_tokens = {2};
   return LoadGenerationDefaults(files, spec);
 }
@@ -80,11 +86,17 @@ TEST(GenerationDefaults, FaultsNameFileAndField) {
        {R"({"temperature":"x"})", R"({"temperature":-1})", R"({"temperature")"}) {
     const auto defaults = Defaults(text);
     ASSERT_FALSE(defaults.ok()) << text;
-    EXPECT_NE(defaults.status().message().find("generation_config.json"), std::string::npos);
+    EXPECT_NE(defaults.status().message().find("memory/generation_config.json: "),
+              std::string::npos);
   }
   EXPECT_NE(Defaults(R"({"top_p":0})").status().message().find("top_p"), std::string::npos);
-  EXPECT_NE(Defaults(R"({"eos_token_id":["x"]})").status().message().find("eos_token_id"),
-            std::string::npos);
+  EXPECT_NE(Defaults(R"({"top_k":1.5})").status().message().find("top_k"), std::string::npos);
+  for (const char* eos : {"[\"x\"]", "100", "[3,100]", "-1", "1099511627776"}) {
+    const auto wrong = Defaults(StrCat(R"({"eos_token_id":)", eos, "}"));
+    ASSERT_FALSE(wrong.ok()) << eos;
+    EXPECT_NE(wrong.status().message().find("`eos_token_id` must hold token ids below 100"),
+              std::string::npos);
+  }
   EXPECT_NE(Defaults("[]").status().message().find("array"), std::string::npos);
 }
 
@@ -201,8 +213,14 @@ TEST(LoadChatTemplate, FaultsNameThePlace) {
   const std::string none = says(LoadTemplate({}));
   EXPECT_NE(none.find("chat_template.jinja"), std::string::npos) << none;
   EXPECT_NE(none.find("tokenizer_config.json"), std::string::npos) << none;
-  EXPECT_NE(says(LoadTemplate({{"chat_template.jinja", "{% if %}"}})).find("chat_template.jinja"),
+  EXPECT_NE(says(LoadTemplate({{"chat_template.jinja", "{% if %}"}}))
+                .find("memory/chat_template.jinja: "),
             std::string::npos);
+  for (const char* silent : {"", "{# nothing #}", "{% if tools %}x{% endif %}"}) {
+    EXPECT_NE(says(LoadTemplate({{"chat_template.jinja", silent}})).find("renders no text"),
+              std::string::npos)
+        << "every request would fail";
+  }
   EXPECT_NE(says(LoadTemplate({{"chat_template.jinja", "{{ raise_exception('no way') }}"}}))
                 .find("no way"),
             std::string::npos);
@@ -231,6 +249,7 @@ TEST(ErneMini, PromptsAreTheExpectedTokens) {
   ASSERT_TRUE(files.ok()) << files.status().message();
   ModelSpec spec;
   spec.architecture = "ernie4_5_moe";
+  spec.vocab_size = 16384;
   spec.eos_tokens = {2};
   const auto loaded = LoadChatTemplate(**files, spec);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();

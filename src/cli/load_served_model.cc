@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "cli/make_executor.h"
 #include "cli/memory_plan.h"
 #include "cli/model_files.h"
@@ -29,10 +30,16 @@ constexpr size_t kMaxTemplateBytes = 1 << 20;
 // A model's files with another chat template.
 class FilesWithTemplate : public FileSet {
  public:
-  FilesWithTemplate(std::shared_ptr<const FileSet> files, std::string text)
-      : files_(std::move(files)), text_(std::move(text)) {}
+  FilesWithTemplate(std::shared_ptr<const FileSet> files, std::string template_path,
+                    std::string text)
+      : files_(std::move(files)),
+        template_path_(std::move(template_path)),
+        text_(std::move(text)) {}
 
   const std::string& path() const override { return files_->path(); }
+  std::string PathOf(std::string_view name) const override {
+    return name == kTemplateFile ? template_path_ : files_->PathOf(name);
+  }
   bool Has(std::string_view name) const override {
     return name == kTemplateFile || files_->Has(name);
   }
@@ -43,6 +50,7 @@ class FilesWithTemplate : public FileSet {
 
  private:
   const std::shared_ptr<const FileSet> files_;
+  const std::string template_path_;
   const std::string text_;
 };
 
@@ -129,8 +137,8 @@ Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& option
   if (options.chat_template.empty()) return files;
   ERNE_ASSIGN_OR_RETURN(std::string text,
                         ReadInput("--chat-template", options.chat_template, kMaxTemplateBytes));
-  return std::shared_ptr<const FileSet>(
-      std::make_shared<FilesWithTemplate>(std::move(files), std::move(text)));
+  return std::shared_ptr<const FileSet>(std::make_shared<FilesWithTemplate>(
+      std::move(files), options.chat_template, std::move(text)));
 }
 
 std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& options) {
@@ -155,7 +163,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
 
   auto served = std::make_shared<ServedModel>();
   served->names = NamesOf(*files, options);
-  served->root = files->path();
+  served->root = SanitizeUtf8(files->path());  // goes into answers
   served->created = std::chrono::duration_cast<std::chrono::seconds>(
                         std::chrono::system_clock::now().time_since_epoch())
                         .count();

@@ -87,3 +87,60 @@ def test_a_context_without_room_is_refused():
     result = run("serve", "--max-model-len", "1", "--port", free_port(), "--ui-port", "0")
     assert result.returncode == 1
     assert b"a context of 1 token has no room" in result.stderr.splitlines()[-1]
+
+
+def copy_of_mini(folder):
+    """A folder of this name (any bytes) that links to the files of erne-mini."""
+    os.makedirs(folder)
+    for file in os.scandir(MINI):
+        if file.is_file():
+            os.symlink(file.path, os.path.join(os.fsencode(folder), os.fsencode(file.name)))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["with space", "ERNIE-4.5.0.3B", "模型 你好", "new\nline", "quote\"'`$(id)", "%s%n"])
+def test_folders_may_have_any_name(tmp_path, name):
+    with Server(copy_of_mini(tmp_path / name)) as server:
+        assert server.chat("hi", max_tokens=1).json["error"]["param"] == "model"  # asks for erne-mini
+        answer = server.chat("hi", max_tokens=1, model=name)
+        assert answer.status == 200 and answer.json["model"] == name
+        lines = server.read_log().splitlines()
+        assert all(line.startswith("20") for line in lines), lines  # each begins with the year: none is torn
+
+
+def test_a_folders_name_may_be_no_utf8(tmp_path):
+    folder = copy_of_mini(os.fsencode(tmp_path) + b"/bad\xff")
+    with Server(os.fsdecode(folder)) as server:
+        card = server.get("/v1/models").json["data"][0]
+        assert card["id"] == "bad\ufffd" and card["root"].endswith("/bad\ufffd")
+        assert server.chat("hi", max_tokens=1, model="bad\ufffd").status == 200
+
+
+def start_error(folder):
+    """The one line with which a broken model is refused."""
+    result = run("serve", folder, "--port", free_port(), "--ui-port", "0")
+    assert result.returncode == 1, result
+    errors = [line for line in result.stderr.decode().splitlines() if " INFO " not in line]
+    assert len(errors) == 1, errors
+    return errors[0]
+
+
+def test_a_link_to_nothing_is_named(tmp_path):
+    folder = copy_of_mini(tmp_path / "model")
+    for name in ("tokenizer.model", "tokenizer_config.json", "model.safetensors", "config.json"):  # the last read first
+        (folder / name).unlink()
+        (folder / name).symlink_to("../blobs/0123")
+        assert f"{folder}/{name}: a link to nothing" in start_error(folder)
+
+
+def test_broken_files_are_named_with_their_folder(tmp_path):
+    folder = copy_of_mini(tmp_path / "model")
+    for name, text in {"generation_config.json": '{"top_k":1.5}', "chat_template.jinja": "{# silent #}",
+                       "tokenizer_config.json": "{", "config.json": "[]"}.items():
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).write_text(text)
+        assert f"{folder}/{name}" in start_error(folder)
+    (folder / "config.json").write_text((MINI / "config.json").read_text())
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map":{"a":"../../etc/passwd"}}')
+    assert f"{folder}: `../../etc/passwd` is not a file name" in start_error(folder)
