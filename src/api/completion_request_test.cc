@@ -46,6 +46,16 @@ TEST(CompletionRequest, Options) {
   EXPECT_EQ(With(R"("logprobs":0)")->options.logprobs, 0);
 }
 
+// A chat field here is an unknown one: accepted, whatever it holds, and not read by what both
+// endpoints share.
+TEST(CompletionRequest, FieldsOfOtherEndpointsAreNotRead) {
+  for (const char* value : {"0", "\"x\"", "[]", "5"}) {
+    const auto request = With(StrCat("\"max_completion_tokens\":", value));
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    EXPECT_FALSE(request->options.max_tokens) << value;
+  }
+}
+
 TEST(CompletionRequest, FaultsNameTheFieldAndWhatWasFound) {
   struct Case {
     const char* body;

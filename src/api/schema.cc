@@ -265,16 +265,21 @@ Status CheckField(const RequestField& field, const Json& value) {
   return {};
 }
 
+// nullptr when the endpoint does not know `name`.
+const RequestField* FindField(Endpoint endpoint, std::string_view name) {
+  for (const RequestField& field : kFields) {
+    if (field.IsFor(endpoint) && field.name == name) return &field;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::span<const RequestField> RequestFields() { return kFields; }
 
 Status CheckFields(const Json& body, Endpoint endpoint, std::vector<std::string>& unknown) {
   for (const auto& [name, value] : body.AsObject()) {
-    const RequestField* known = nullptr;
-    for (const RequestField& field : kFields) {
-      if (field.IsFor(endpoint) && field.name == name) known = &field;
-    }
+    const RequestField* known = FindField(endpoint, name);
     if (known == nullptr) {
       unknown.push_back(name);
     } else if (!value.is_null()) {
@@ -291,6 +296,10 @@ Result<Json> ParseBody(std::string_view body, Endpoint endpoint,
     return InvalidArgument(StrCat("the body must be a JSON object, not ", json.KindName()));
   }
   ERNE_RETURN_IF_ERROR(CheckFields(json, endpoint, unknown));
+  // Nobody has looked at these: they must not be read by code that endpoints share.
+  std::erase_if(json.AsObject(), [endpoint](const Json::Member& member) {
+    return FindField(endpoint, member.first) == nullptr;
+  });
   return json;
 }
 

@@ -68,7 +68,8 @@ std::span<const RequestField> RequestFields();
 // that the endpoint does not know go to `unknown`.
 Status CheckFields(const Json& body, Endpoint endpoint, std::vector<std::string>& unknown);
 
-// Parses a body and checks its fields. Bad JSON is an InvalidArgument with the byte offset.
+// Parses a body, checks its fields, and leaves out those that the endpoint does not know. Bad JSON
+// is an InvalidArgument with the byte offset.
 Result<Json> ParseBody(std::string_view body, Endpoint endpoint, std::vector<std::string>& unknown);
 
 // The member `name` of `body`, nullptr when it is absent or null.
