@@ -18,6 +18,8 @@ const char* ErrorType(int http_status) {
       return "RequestTimeoutError";
     case 413:
       return "PayloadTooLargeError";
+    case 415:
+      return "UnsupportedMediaTypeError";
     case 429:
       return "RateLimitError";
     case 431:

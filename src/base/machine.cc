@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include <malloc.h>
 #include <sched.h>
 
 #include "base/strings.h"
@@ -158,6 +159,12 @@ uint64_t AvailableMemory(const MachineFiles& files) {
     return *limit > used ? *limit - used : 0;
   };
   return LeastKnown(MemInfo(files, "MemAvailable:"), LeastOfGroups(files, left));
+}
+
+void ReturnFreeMemory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace erne

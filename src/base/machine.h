@@ -26,4 +26,7 @@ uint64_t TotalMemory(const MachineFiles& files = {});
 // when neither can be read.
 uint64_t AvailableMemory(const MachineFiles& files = {});
 
+// Gives freed memory that the allocator keeps for later back to the system. Takes milliseconds.
+void ReturnFreeMemory();
+
 }  // namespace erne

@@ -15,6 +15,7 @@
 // up; in the first the end of file counts as gone, in the second the next write finds out.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -31,6 +32,7 @@
 #include <boost/asio/strand.hpp>
 
 #include "api/http_types.h"
+#include "http/admission.h"
 #include "http/request_reader.h"
 #include "http/server.h"
 
@@ -42,7 +44,10 @@ class Connection;
 // outlives the last of them, whoever keeps a writer.
 struct ServerCore {
   ServerCore(HttpHandler& the_handler, const HttpServerOptions& the_options)
-      : handler(the_handler), options(the_options), io(the_options.threads) {}
+      : handler(the_handler),
+        options(the_options),
+        io(the_options.threads),
+        lane(std::max(1, the_options.threads - 1)) {}
 
   // False when the server is closing: the connection must not start.
   bool Register(const std::shared_ptr<Connection>& connection);
@@ -53,6 +58,8 @@ struct ServerCore {
   HttpHandler& handler;
   const HttpServerOptions options;
   boost::asio::io_context io;
+  WorkLane lane;                      // of the handler, for large requests
+  ByteCount waiting_bytes{0};         // of request bodies that are not yet handled
   std::atomic<bool> draining{false};  // answers say "Connection: close"
 
   std::mutex mutex;  // guards all below
@@ -116,6 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnEndOfFile();
   void Parse();
   void Dispatch();
+  void RunHandler(HttpRequest request, std::shared_ptr<ResponseWriter> writer);
   void Refuse(int status, std::string message);
   void Flush(const std::shared_ptr<Exchange>& exchange);
   void WriteControl(std::string_view bytes);
@@ -143,7 +151,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string input_;  // received and not yet consumed
   std::unique_ptr<RequestReader>
-      reader_;  // of the request that is being read; null between requests
+      reader_;            // of the request that is being read; null between requests
+  ByteShare body_bytes_;  // of that request
   bool read_armed_ = false;
   bool end_of_file_ = false;
   int probes_ = 0;

@@ -131,6 +131,13 @@ bool RequestReader::TakeHeader() {
       return false;
     }
   }
+  const auto content = message.find(http::field::content_encoding);
+  if (content != message.end() &&
+      ToLowerAscii(std::string_view(content->value().data(), content->value().size())) !=
+          "identity") {
+    Fail(415, "Content-Encoding is not supported: send the body as it is");
+    return false;
+  }
   const auto expect = message.find(http::field::expect);
   if (expect != message.end() && http11_) {
     const std::string value =
@@ -217,6 +224,8 @@ RequestReader::State RequestReader::Read(std::string& input) try {
 } catch (const std::exception& error) {  // std::bad_alloc
   return Fail(500, StrCat("the request could not be read: ", error.what()));
 }
+
+size_t RequestReader::body_bytes() const { return parser_->http.get().body().size(); }
 
 bool RequestReader::TakeContinue() { return std::exchange(wants_continue_, false); }
 

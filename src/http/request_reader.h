@@ -32,6 +32,9 @@ class RequestReader {
   // place and must be closed.
   State Read(std::string& input);
 
+  // Bytes of the body that have arrived.
+  size_t body_bytes() const;
+
   // True once, when the client waits for "100 Continue" before it sends the body.
   bool TakeContinue();
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
+
 namespace erne {
 namespace {
 
@@ -173,6 +175,15 @@ TEST(RequestReaderTest, GarbageIsRefusedAtOnce) {
     EXPECT_EQ(got.reader.error_status(), 400) << text.substr(0, 40);
   }
   EXPECT_THAT(Outcome("\x16\x03\x01").reader.error_message(), HasSubstr("TLS"));
+}
+
+TEST(RequestReaderTest, BodiesAreNotCompressed) {
+  const auto status = [](std::string_view field) {
+    return Outcome(StrCat("POST / HTTP/1.1\r\nHost: h\r\n", field, "\r\n\r\n"))
+        .reader.error_status();
+  };
+  EXPECT_EQ(status("Content-Encoding: gzip"), 415);
+  EXPECT_EQ(status("Content-Encoding: Identity"), 0);
 }
 
 TEST(RequestReaderTest, ExpectContinue) {

@@ -12,9 +12,13 @@
 namespace erne {
 
 struct HttpServerOptions {
+  // Large requests keep all of them busy but one (of several), which is left for what must be
+  // answered at once and for what streams.
   int threads = 2;
   size_t max_body_bytes = 32 * 1024 * 1024;  // a larger one is a 413
-  size_t max_header_bytes = 64 * 1024;       // a larger one is a 431
+  // Of large requests that arrive or wait; one more is a 503. Small ones are always taken.
+  size_t max_waiting_bytes = 256 * 1024 * 1024;
+  size_t max_header_bytes = 64 * 1024;  // a larger one is a 431
   // Keep-alive connections; also the time to send one whole request, and the time in which a client
   // must take some of what is sent to it.
   int64_t idle_timeout_ms = 75'000;
