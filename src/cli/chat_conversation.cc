@@ -110,7 +110,9 @@ Json ChatConversation::Messages(size_t first) const {
   if (!system_.empty()) messages.Push(OneMessage("system", system_));
   for (size_t i = first; i < turns_.size(); ++i) {
     messages.Push(OneMessage("user", turns_[i].user));
-    if (i + 1 < turns_.size()) messages.Push(OneMessage("assistant", *turns_[i].assistant));
+    // A question may have got no answer (it failed); the last one is about to get its own.
+    const bool answered = i + 1 < turns_.size() && turns_[i].assistant.has_value();
+    if (answered) messages.Push(OneMessage("assistant", *turns_[i].assistant));
   }
   return messages;
 }

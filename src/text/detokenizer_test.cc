@@ -48,7 +48,9 @@ TEST(Detokenizer, StreamsWhatDecodeGives) {
       // the rest.
       const std::string streamed = Stream(*tokenizer, ids, skip_special);
       const std::string whole = tokenizer->Decode(ids, skip_special);
-      if (whole != streamed + "\uFFFD") ASSERT_EQ(streamed, whole);
+      if (whole != streamed + "\uFFFD") {
+        ASSERT_EQ(streamed, whole);
+      }
     }
   }
 }
