@@ -440,6 +440,13 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
                                    const std::shared_ptr<ReadyModel>& ready_model,
                                    const Reply& reply) const {
   const ServedModel& model = *ready_model->model;
+  const auto answers = static_cast<int64_t>(plan.prompts.size()) * plan.options.choices;
+  if (answers > model.engine->max_requests()) {  // trying again would not help
+    return InvalidArgument(StrCat("the request asks for ", answers,
+                                  " answers, and this server takes ", model.engine->max_requests(),
+                                  " at a time (--max-num-seqs and --max-num-queued-reqs)"),
+                           "n");
+  }
   const auto session = AnswerSession::Create(reply.writer(), std::move(format), *model.tokenizer,
                                              ready_model, SessionOptions(plan, ready_model->facts));
   int64_t index = 0;

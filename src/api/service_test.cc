@@ -323,6 +323,18 @@ TEST_F(ServiceTest, EndTokens) {
   EXPECT_EQ(Content(*own), "");
 }
 
+TEST_F(ServiceTest, MoreAnswersThanTheServerEverTakesAreNoMatterOfTrying) {
+  EngineOptions options;
+  options.max_num_seqs = 2;
+  options.max_num_queued_reqs = 3;
+  Ready(Ending, 1024, nullptr, options);
+  EXPECT_EQ(Chat(R"("max_tokens":4,"n":5)")->head.status, 200);
+  const auto refused = Chat(R"("max_tokens":4,"n":6)");
+  EXPECT_EQ(refused->head.status, 400);
+  EXPECT_EQ(Error(*refused).Find("param")->AsString(), "n");
+  EXPECT_NE(refused->body.find("6 answers, and this server takes 5"), std::string::npos);
+}
+
 TEST_F(ServiceTest, NobodyIsToldToWaitOnceReadinessIsAnnounced) {
   model_ = MakeTestModel(Ending);
   std::shared_ptr<TestWriter> heard;
@@ -421,7 +433,8 @@ TEST_F(ServiceTest, AFullQueueIsA429AndCancelsTheChoicesThatFitted) {
           return Status();
         },
         {.max_num_seqs = 1, .max_num_queued_reqs = 1});
-  auto writer = StartChat(R"("n":3)");
+  auto running = StartChat("");
+  auto writer = StartChat(R"("n":2)");
   EXPECT_EQ(writer->head.status, 429);
   EXPECT_EQ(writer->Header("Retry-After"), "1");
   may_step.release(5000);

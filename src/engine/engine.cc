@@ -95,6 +95,7 @@ class Engine::Impl {
   EngineStats stats() const;
   const Executor& executor() const { return *executor_; }
   int64_t max_context() const { return max_context_; }
+  int64_t max_requests() const { return options_.max_num_seqs + options_.max_num_queued_reqs; }
 
  private:
   Status Validate(const GenerationRequest& request) const;
@@ -206,8 +207,7 @@ Status Engine::Impl::Submit(GenerationRequest request, std::shared_ptr<TokenStre
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!accepting_) return Unavailable("the engine is shutting down");
-    const int64_t capacity = options_.max_num_seqs + options_.max_num_queued_reqs;
-    if (accepted_.load(std::memory_order_relaxed) >= capacity) {
+    if (accepted_.load(std::memory_order_relaxed) >= max_requests()) {
       return ResourceExhausted(StrCat("the queue is full: ", options_.max_num_seqs,
                                       " requests run and ", options_.max_num_queued_reqs, " wait"));
     }
@@ -434,6 +434,7 @@ void Engine::Shutdown(int64_t timeout_ms) { impl_->Shutdown(timeout_ms); }
 EngineStats Engine::stats() const { return impl_->stats(); }
 const ModelSpec& Engine::spec() const { return impl_->executor().spec(); }
 int64_t Engine::max_context() const { return impl_->max_context(); }
+int64_t Engine::max_requests() const { return impl_->max_requests(); }
 ExecutorInfo Engine::executor_info() const { return impl_->executor().info(); }
 
 }  // namespace erne

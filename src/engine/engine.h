@@ -62,6 +62,8 @@ class Engine {
   const ModelSpec& spec() const;
   // Longest prompt + answer of one request, in tokens.
   int64_t max_context() const;
+  // Requests that may be inside at a time, running and waiting; Submit refuses one more.
+  int64_t max_requests() const;
   ExecutorInfo executor_info() const;
 
  private:
