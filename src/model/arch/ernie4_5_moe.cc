@@ -2,6 +2,7 @@
 // modeling_ernie4_5_moe.py).
 #include "base/strings.h"
 #include "model/arch/architectures.h"
+#include "model/arch/ernie4_5.h"
 #include "model/decoder_config.h"
 
 namespace erne {
@@ -31,15 +32,7 @@ void ReadMoe(ConfigReader& reader, MoeSpec& moe) {
 
 Result<ModelSpec> ReadSpec(const Json& config) {
   ConfigReader reader(config);
-  ModelSpec spec = ReadDecoder(reader, {.rope_style = RopeStyle::kInterleaved,
-                                        .rope_theta = 500000.0,
-                                        .norm_eps = 1e-5,
-                                        .tied_head = true});
-  const bool bias = reader.FlagOr("use_bias", false);
-  spec.attention.qkv_bias = bias;
-  spec.attention.output_bias = bias;
-  spec.mlp_bias = bias;
-  spec.dense_intermediate = reader.Count("intermediate_size");
+  ModelSpec spec = ReadErnie45Decoder(reader);
   ReadMoe(reader, spec.moe);
   const int64_t start = reader.IntOr("moe_layer_start_index", 1, 0, kMaxConfigNumber);
   const int64_t interval = reader.CountOr("moe_layer_interval", 1);
