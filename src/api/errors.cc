@@ -30,6 +30,8 @@ const char* ErrorType(int http_status) {
       return "NotImplementedError";
     case 503:
       return "ServiceUnavailableError";
+    case 504:
+      return "GatewayTimeoutError";
     default:
       return http_status >= 400 && http_status < 500 ? "BadRequestError" : "InternalServerError";
   }
@@ -51,6 +53,8 @@ int HttpStatusOf(StatusCode code) {
       return 429;
     case StatusCode::kUnimplemented:
       return 501;
+    case StatusCode::kDeadlineExceeded:
+      return 504;
     case StatusCode::kCancelled:
       return 499;  // nginx's code for a client that closed its request
     case StatusCode::kDataLoss:

@@ -18,6 +18,7 @@ enum class StatusCode {
   kResourceExhausted,  // queue or memory full: HTTP 429
   kUnimplemented,      // understood, and not supported: HTTP 501
   kDataLoss,           // a file is truncated or corrupt
+  kDeadlineExceeded,   // the request's time is up: HTTP 504
   kCancelled,          // nobody waits for the answer any more
   kInternal,           // our own fault: HTTP 500
 };
@@ -60,6 +61,9 @@ inline Status ResourceExhausted(std::string message) {
 }
 inline Status Unimplemented(std::string message, std::string param = "") {
   return {StatusCode::kUnimplemented, std::move(message), std::move(param)};
+}
+inline Status DeadlineExceeded(std::string message) {
+  return {StatusCode::kDeadlineExceeded, std::move(message)};
 }
 inline Status DataLoss(std::string message) { return {StatusCode::kDataLoss, std::move(message)}; }
 inline Status Cancelled(std::string message) { return {StatusCode::kCancelled, std::move(message)}; }

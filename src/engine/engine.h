@@ -6,10 +6,20 @@
 #include <memory>
 
 #include "base/status.h"
+#include "engine/observer.h"
 #include "engine/request.h"
 #include "executor/executor.h"
 
 namespace erne {
+
+// Guessing the next tokens from what the sequence already says (prompt lookup, Saxena 2023): where
+// its last tokens occurred before, what followed them then is checked in one step. Answers are the
+// same with it and without, whatever the temperature; it is used while it is measured to pay.
+struct SpeculationOptions {
+  int64_t max_draft_tokens = 0;  // guesses in a step; 0: off
+  int64_t max_ngram = 4;         // tokens that must have occurred before: the longest match wins
+  int64_t min_ngram = 2;
+};
 
 // All at least 1 (max_num_queued_reqs: 0). Lowered to what the executor can do; max_num_seqs also
 // to max_num_batched_tokens, so that every running sequence moves in every step.
@@ -18,6 +28,9 @@ struct EngineOptions {
   int64_t max_num_batched_tokens = 512;  // token budget of one step
   int64_t max_num_queued_reqs =
       1024;  // accepted requests beyond max_num_seqs; more are refused (ResourceExhausted)
+  bool enable_prefix_caching = true;
+  SpeculationOptions speculation = {};
+  std::shared_ptr<EngineObserver> observer = nullptr;  // may be null
 };
 
 // A snapshot for /health, STATS and tests; each field is consistent by itself.
@@ -31,7 +44,16 @@ struct EngineStats {
   int64_t generated_tokens = 0;  // since start
   int64_t steps = 0;             // finished, failed ones included
   int64_t preemptions = 0;
-  int64_t failed_steps = 0;  // Executor::Run answered an error
+  // Since start: full blocks of prompts that were looked up in the prefix cache, in tokens, and
+  // those found.
+  int64_t prefix_queries = 0;
+  int64_t prefix_hits = 0;
+  int64_t blocks_taken = 0;     // blocks that sequences took, since start
+  int64_t blocks_reused = 0;    // of them, with keys and values that were there already
+  int64_t kv_tokens = 0;        // positions held by running sequences
+  int64_t drafted_tokens = 0;   // guesses checked, since start
+  int64_t accepted_tokens = 0;  // and those that were right
+  int64_t failed_steps = 0;     // Executor::Run answered an error
   int64_t consecutive_failed_steps =
       0;  // since the last good one: several mean that the device is gone
   // Steady-clock milliseconds at which the last step finished or, later, a request woke the idle

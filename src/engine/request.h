@@ -34,6 +34,20 @@ struct GenerationRequest {
   int64_t min_tokens = 0;
   // Generation ends when the answer has run in such a circle (and has min_tokens).
   RepetitionRule repetition = {};
+
+  // Lower goes first, before the order of arrival; running requests do not give way to it.
+  int64_t priority = 0;
+  // Requests share computed prefixes with those of the same salt alone.
+  std::string cache_salt = {};
+  // -1: none. Otherwise the first event carries, for each prompt token but the first, its
+  // log-probability and those of the `prompt_logprobs` most probable tokens there. Such a request
+  // computes its whole prompt: nothing is taken from the prefix cache.
+  int32_t prompt_logprobs = -1;
+  // From Submit on; a request that has not ended by then ends with an error (DeadlineExceeded). 0:
+  // no deadline.
+  int64_t timeout_ms = 0;
+  // For logs and observers.
+  std::string id = {};
 };
 
 // Every event but a lone abort or error carries one generated token, so the number of tokens in
@@ -45,6 +59,11 @@ struct TokenEvent {
   int32_t stop_token = -1;                  // the stop token that ended it, when reason is kStop
   // As SamplingParams::logprobs asks: the token's own first, then the most probable ones.
   std::vector<TokenLogprob> logprobs = {};
+  // In the first event that carries a token. How many prompt tokens came from the prefix cache, and
+  // what prompt_logprobs asks for: [prompt - 1] entries for the tokens at 1, 2, ..., each as
+  // `logprobs`.
+  int64_t cached_tokens = 0;
+  std::vector<std::vector<TokenLogprob>> prompt_logprobs = {};
   Status error = {};  // not ok: the request failed (finish is kAbort)
 };
 
