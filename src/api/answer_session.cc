@@ -116,7 +116,7 @@ void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
   }
   Emit(index, std::move(delta), out);
   if (!choice.text.ended()) return;
-  if (!event.finish) choice.tokens->Cancel();
+  if (!event.finish) choice.tokens->Cancel(FinishReason::kStop);
   EndChoice(index, out);
 }
 

@@ -162,6 +162,7 @@ TEST_F(AnswerSessionTest, TokensAfterAStopStringAreNotCounted) {
   EXPECT_EQ(Choice().Find("message")->Find("content")->AsString(), "a");
   EXPECT_EQ(writer_->BodyJson().Find("usage")->Find("completion_tokens")->AsInt(), 3);
   EXPECT_TRUE(tokens_[0]->cancelled());
+  EXPECT_EQ(tokens_[0]->cancelled_as(), FinishReason::kStop);
 }
 
 TEST_F(AnswerSessionTest, TheStopStringIsShownOnRequest) {

@@ -32,7 +32,8 @@ struct RequestRecord {
   int64_t generated_tokens = 0;
   int64_t max_tokens = 0;
   int64_t preemptions = 0;
-  std::optional<FinishReason> finish;  // none: nobody waited for the rest (cancelled)
+  // Of a cancelled request TokenStream::cancelled_as: none when nobody waited for the rest.
+  std::optional<FinishReason> finish;
 };
 
 // What happened to a block of the KV cache: for its life, idle time and reuse.

@@ -26,11 +26,18 @@ void TokenStream::WaitAndTake(std::vector<TokenEvent>& out) {
   Take(out);
 }
 
-void TokenStream::Cancel() {
+void TokenStream::Cancel(std::optional<FinishReason> as) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (cancelled()) return;
+  cancelled_as_ = as;
   cancelled_.store(true, std::memory_order_relaxed);
   events_.clear();
   ready_.notify_all();
+}
+
+std::optional<FinishReason> TokenStream::cancelled_as() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return cancelled_as_;
 }
 
 void TokenStream::Push(TokenEvent event) {

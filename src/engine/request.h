@@ -82,8 +82,10 @@ class TokenStream {
   // returns at once.
   void WaitAndTake(std::vector<TokenEvent>& out);
   // Any thread: nobody wants the rest. The next step drops the request and frees its blocks; Take
-  // yields nothing more.
-  void Cancel();
+  // yields nothing more. `as` is what observers are told: kStop where the consumer saw the end of
+  // the answer itself (a stop string), nothing where the client is gone. The first call counts.
+  void Cancel(std::optional<FinishReason> as = std::nullopt);
+  std::optional<FinishReason> cancelled_as() const;
 
   // Producer. Push does nothing on a cancelled stream.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
@@ -92,9 +94,10 @@ class TokenStream {
  private:
   std::function<void()> wake_;
   std::atomic<bool> cancelled_{false};  // written under mutex_
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ready_;
   bool finished_ = false;
+  std::optional<FinishReason> cancelled_as_;
   std::vector<TokenEvent> events_;
 };
 

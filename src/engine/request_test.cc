@@ -38,6 +38,19 @@ TEST(TokenStream, NothingFollowsCancel) {
   EXPECT_TRUE(stream.cancelled());
 }
 
+TEST(TokenStream, TheFirstCancelSaysWhatObserversAreTold) {
+  TokenStream gone({});
+  EXPECT_EQ(gone.cancelled_as(), std::nullopt);
+  gone.Cancel();
+  gone.Cancel(FinishReason::kStop);
+  EXPECT_EQ(gone.cancelled_as(), std::nullopt);
+
+  TokenStream stopped({});
+  stopped.Cancel(FinishReason::kStop);
+  stopped.Cancel();
+  EXPECT_EQ(stopped.cancelled_as(), FinishReason::kStop);
+}
+
 TEST(TokenStream, WaitEndsAtTheLastEventAndAtCancel) {
   TokenStream finished({});
   finished.Push({.token = 1, .finish = FinishReason::kStop});
