@@ -180,7 +180,8 @@ std::string ChatConversation::Save() const {
   for (const auto& [name, value] : settings_.AsObject()) {
     out += ",";
     AppendJsonString(name, out);
-    out += ":" + value.Dump();
+    out += ":";
+    out += value.Dump();
   }
   out += ",\n\"messages\":[";
   Json messages = Messages(0);
@@ -189,7 +190,8 @@ std::string ChatConversation::Save() const {
   }
   const char* separator = "\n";
   for (const Json& message : messages.AsArray()) {
-    out += separator + message.Dump();
+    out += separator;
+    out += message.Dump();
     separator = ",\n";
   }
   return out + "\n]}\n";

@@ -268,6 +268,7 @@ Evaluator::Flow Evaluator::ExecuteFilterBlock(const FilterBlockStatement& statem
 
 Evaluator::Flow Evaluator::ExecuteWith(const WithStatement& statement) {
   std::vector<Value> values;
+  values.reserve(statement.assignments.size());
   for (const auto& [target, value] : statement.assignments) values.push_back(Eval(*value));
   const ScopeFrame frame(*this);
   for (size_t i = 0; i < values.size(); ++i) Assign(statement.assignments[i].first, values[i]);

@@ -10,16 +10,17 @@ ExprPtr ExpressionParser::ParseTuple(bool with_conditional, std::string_view end
     return Current().kind == TokenKind::kVariableEnd || Current().kind == TokenKind::kBlockEnd ||
            AtOperator(")") || (!end_word.empty() && AtWord(end_word));
   };
-  const auto parse = [&] { return with_conditional ? ParseConditional() : ParseLogic(false); };
+  const ParsePart part =
+      with_conditional ? &ExpressionParser::ParseConditional : &ExpressionParser::ParseOr;
   if (at_end()) Error(StrCat("expected an expression, got ", Describe(Current())));
-  ExprPtr first = parse();
+  ExprPtr first = (this->*part)();
   if (!AtOperator(",")) return first;
   auto tuple = std::make_unique<ItemsExpr>(ExprKind::kTuple, line);
   tuple->Covers(first.get());
   tuple->items.push_back(std::move(first));
   while (SkipOperator(",")) {
     if (at_end()) break;
-    tuple->items.push_back(parse());
+    tuple->items.push_back((this->*part)());
     tuple->Covers(tuple->items.back().get());
   }
   return Checked(std::move(tuple));
@@ -28,13 +29,13 @@ ExprPtr ExpressionParser::ParseTuple(bool with_conditional, std::string_view end
 ExprPtr ExpressionParser::ParseConditional() {
   const Level level(*this);
   int line = Line();
-  ExprPtr expr = ParseLogic(false);
+  ExprPtr expr = ParseOr();
   while (AtWord("if")) {
     Advance();
     ++conditional_depth_;
     auto conditional = std::make_unique<ConditionalExpr>(line);
     conditional->then = std::move(expr);
-    conditional->test = ParseLogic(false);
+    conditional->test = ParseOr();
     if (SkipWord("else")) conditional->otherwise = ParseConditional();
     --conditional_depth_;
     conditional->Covers(conditional->then.get());
@@ -46,18 +47,20 @@ ExprPtr ExpressionParser::ParseConditional() {
   return expr;
 }
 
-// `or`, whose parts are chains of `and`, whose parts are negations.
-ExprPtr ExpressionParser::ParseLogic(bool is_and) {
+ExprPtr ExpressionParser::ParseOr() { return ParseLogic(false, &ExpressionParser::ParseAnd); }
+
+ExprPtr ExpressionParser::ParseAnd() { return ParseLogic(true, &ExpressionParser::ParseNot); }
+
+ExprPtr ExpressionParser::ParseLogic(bool is_and, ParsePart part) {
   const char* word = is_and ? "and" : "or";
   const int line = Line();
-  const auto parse = [&] { return is_and ? ParseNot() : ParseLogic(true); };
-  ExprPtr first = parse();
+  ExprPtr first = (this->*part)();
   if (!AtWord(word)) return first;
   auto logic = std::make_unique<LogicExpr>(line, is_and);
   logic->Covers(first.get());
   logic->parts.push_back(std::move(first));
   while (SkipWord(word)) {
-    logic->parts.push_back(parse());
+    logic->parts.push_back((this->*part)());
     logic->Covers(logic->parts.back().get());
   }
   return Checked(std::move(logic));
@@ -109,10 +112,10 @@ ExprPtr ExpressionParser::ParseCompare() {
   return Checked(std::move(compare));
 }
 
-template <typename ParsePart, size_t N>
-ExprPtr ExpressionParser::ParseLeftChain(ParsePart parse, const BinaryOperator (&operators)[N]) {
+ExprPtr ExpressionParser::ParseLeftChain(ParsePart part,
+                                         std::span<const BinaryOperator> operators) {
   const int line = Line();
-  ExprPtr first = parse();
+  ExprPtr first = (this->*part)();
   std::unique_ptr<ArithmeticExpr> chain;
   while (true) {
     ArithmeticExpr::Function function = nullptr;
@@ -126,7 +129,7 @@ ExprPtr ExpressionParser::ParseLeftChain(ParsePart parse, const BinaryOperator (
       chain->Covers(first.get());
       chain->first = std::move(first);
     }
-    chain->rest.emplace_back(function, parse());
+    chain->rest.emplace_back(function, (this->*part)());
     chain->Covers(chain->rest.back().second.get());
   }
   if (chain == nullptr) return first;
@@ -135,7 +138,7 @@ ExprPtr ExpressionParser::ParseLeftChain(ParsePart parse, const BinaryOperator (
 
 ExprPtr ExpressionParser::ParseSum() {
   constexpr BinaryOperator kOperators[] = {{"+", Add}, {"-", Subtract}};
-  return ParseLeftChain([this] { return ParseConcat(); }, kOperators);
+  return ParseLeftChain(&ExpressionParser::ParseConcat, kOperators);
 }
 
 ExprPtr ExpressionParser::ParseConcat() {
@@ -155,27 +158,28 @@ ExprPtr ExpressionParser::ParseConcat() {
 ExprPtr ExpressionParser::ParseProduct() {
   constexpr BinaryOperator kOperators[] = {
       {"*", Multiply}, {"/", Divide}, {"//", FloorDivide}, {"%", Modulo}};
-  return ParseLeftChain([this] { return ParsePower(); }, kOperators);
+  return ParseLeftChain(&ExpressionParser::ParsePower, kOperators);
 }
 
 // Jinja's ** groups from the left, unlike Python's.
 ExprPtr ExpressionParser::ParsePower() {
   constexpr BinaryOperator kOperators[] = {{"**", Power}};
-  return ParseLeftChain([this] { return ParseUnary(true); }, kOperators);
+  return ParseLeftChain(&ExpressionParser::ParseFiltered, kOperators);
 }
 
-ExprPtr ExpressionParser::ParseUnary(bool with_filter) {
+ExprPtr ExpressionParser::ParseFiltered() { return ParseFilterChain(ParseUnary()); }
+
+ExprPtr ExpressionParser::ParseUnary() {
   ExprPtr expr;
   if (AtOperator("-") || AtOperator("+")) {
     const Level level(*this);
     const auto op = AtOperator("-") ? UnaryExpr::Op::kNegate : UnaryExpr::Op::kPlus;
     const int line = Advance().line;
-    expr = Checked(std::make_unique<UnaryExpr>(line, op, ParseUnary(false)));
+    expr = Checked(std::make_unique<UnaryExpr>(line, op, ParseUnary()));
   } else {
     expr = ParsePrimary();
   }
-  expr = ParsePostfix(std::move(expr));
-  return with_filter ? ParseFilterChain(std::move(expr)) : std::move(expr);
+  return ParsePostfix(std::move(expr));
 }
 
 ExprPtr ExpressionParser::ParsePrimary() {

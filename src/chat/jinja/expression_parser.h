@@ -2,6 +2,7 @@
 // + -, ~, * / // %, **, unary, postfix, filters and tests.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -30,8 +31,13 @@ class ExpressionParser : protected ParserBase {
   int conditional_depth_ = 0;
 
  private:
+  using ParsePart = ExprPtr (ExpressionParser::*)();
+
   ExprPtr ParseConditional();
-  ExprPtr ParseLogic(bool is_and);
+  ExprPtr ParseOr();
+  ExprPtr ParseAnd();
+  // A chain of `and`s or of `or`s.
+  ExprPtr ParseLogic(bool is_and, ParsePart part);
   ExprPtr ParseNot();
   ExprPtr ParseCompare();
   bool TakeCompareOperator(CompareExpr::Op& op);
@@ -39,7 +45,8 @@ class ExpressionParser : protected ParserBase {
   ExprPtr ParseConcat();
   ExprPtr ParseProduct();
   ExprPtr ParsePower();
-  ExprPtr ParseUnary(bool with_filter);
+  ExprPtr ParseFiltered();
+  ExprPtr ParseUnary();
   ExprPtr ParsePrimary();
   ExprPtr ParseName();
   ExprPtr ParseParentheses();
@@ -60,8 +67,7 @@ class ExpressionParser : protected ParserBase {
     const char* symbol;
     ArithmeticExpr::Function function;
   };
-  template <typename ParsePart, size_t N>
-  ExprPtr ParseLeftChain(ParsePart parse, const BinaryOperator (&operators)[N]);
+  ExprPtr ParseLeftChain(ParsePart part, std::span<const BinaryOperator> operators);
 };
 
 }  // namespace erne::jinja

@@ -25,6 +25,8 @@ constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();
   Fail("integer overflow in ", symbol, " (integers have 64 bits)");
 }
 
+[[noreturn]] void IntegerDivisionByZero() { Fail("integer division or modulo by zero"); }
+
 bool BothIntegral(const Value& a, const Value& b) { return a.is_integral() && b.is_integral(); }
 bool BothNumbers(const Value& a, const Value& b) { return a.is_number() && b.is_number(); }
 
@@ -331,13 +333,14 @@ Value Divide(Runtime&, const Value& a, const Value& b) {
 
 Value FloorDivide(Runtime&, const Value& a, const Value& b) {
   if (!BothNumbers(a, b)) Unsupported("//", a, b);
-  if (b.AsDouble() == 0) Fail("integer division or modulo by zero");
   if (BothIntegral(a, b)) {
     const int64_t x = a.AsInt();
     const int64_t y = b.AsInt();
+    if (y == 0) IntegerDivisionByZero();
     if (x == kMinInt && y == -1) Overflow("//");
     return Value(x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0));
   }
+  if (b.AsDouble() == 0) IntegerDivisionByZero();
   double remainder = 0;
   return Value(FloorDivideFloats(a.AsDouble(), b.AsDouble(), remainder));
 }
@@ -345,13 +348,14 @@ Value FloorDivide(Runtime&, const Value& a, const Value& b) {
 Value Modulo(Runtime& runtime, const Value& a, const Value& b) {
   if (a.is_string()) return Value(FormatPercent(runtime, a.AsText(), b));
   if (!BothNumbers(a, b)) Unsupported("%", a, b);
-  if (b.AsDouble() == 0) Fail("integer division or modulo by zero");
   if (BothIntegral(a, b)) {
     const int64_t y = b.AsInt();
+    if (y == 0) IntegerDivisionByZero();
     if (y == -1) return Value(int64_t{0});
     const int64_t remainder = a.AsInt() % y;
     return Value(remainder != 0 && (remainder < 0) != (y < 0) ? remainder + y : remainder);
   }
+  if (b.AsDouble() == 0) IntegerDivisionByZero();
   double remainder = 0;
   FloorDivideFloats(a.AsDouble(), b.AsDouble(), remainder);
   return Value(remainder);

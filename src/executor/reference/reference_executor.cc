@@ -413,17 +413,21 @@ Result<std::unique_ptr<Executor>> MakeReferenceExecutor(std::shared_ptr<const Mo
                                                         const ExecutorLimits& limits,
                                                         const LoadProgress& progress) {
   ERNE_RETURN_IF_ERROR(CheckLimits(limits));
+  const auto out_of_memory = [&] {
+    return ResourceExhausted(
+        StrCat("not enough memory for the reference executor: ", limits.num_blocks,
+               " KV blocks of ", kKvBlockSize, " positions, ", limits.max_rows, " rows, ",
+               limits.max_logit_rows, " rows with logits"));
+  };
   try {
     auto executor = std::make_unique<ReferenceExecutor>(std::move(model), limits);
     if (progress) progress(1.0);
     return std::unique_ptr<Executor>(std::move(executor));
   } catch (const std::bad_alloc&) {
+    return out_of_memory();
   } catch (const std::length_error&) {
+    return out_of_memory();
   }
-  return ResourceExhausted(
-      StrCat("not enough memory for the reference executor: ", limits.num_blocks, " KV blocks of ",
-             kKvBlockSize, " positions, ", limits.max_rows, " rows, ", limits.max_logit_rows,
-             " rows with logits"));
 }
 
 }  // namespace erne
