@@ -1,4 +1,4 @@
-# Shared by ./run and ./test: saying what happens, installing what is missing, building. Sourced, not run.
+# Shared by ./run, ./test and scripts/tidy: saying what happens, installing what is missing, building. Sourced, not run.
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf 'erne: %s\n' "$*" >&2; exit 1; }
@@ -31,12 +31,40 @@ need_packages() {
 # What the program itself needs to be built.
 readonly build_packages=(g++ cmake ninja-build libboost1.81-dev)
 
-# build FOLDER PRESET TARGET [cmake options]: configures when there is no build folder yet (or options are given) and builds TARGET.
-build() {
-  local folder=$1 preset=$2 target=$3
-  shift 3
-  if [ ! -f "$folder/build.ninja" ] || [ $# -gt 0 ]; then
-    cmake --preset "$preset" "$@" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log" >&2; die "cmake failed"; }
+# with_lock FOLDER COMMAND...: runs COMMAND while no other ./run or ./test works in that build folder.
+with_lock() {
+  local folder=$1 lock status=0
+  shift
+  mkdir -p "$(dirname "$folder")"
+  exec {lock}>"$folder.lock"
+  if command -v flock >/dev/null 2>&1 && ! flock --nonblock "$lock"; then
+    say "waiting for another build in $folder"
+    flock "$lock"
   fi
+  "$@" || status=$?
+  exec {lock}>&-
+  return "$status"
+}
+
+# build FOLDER PRESET TARGET [--tests]: builds TARGET. Configures where there is no build folder yet, with the tests when
+# --tests is given, and where --tests is given and the folder was configured without.
+build() { with_lock "$1" build_unlocked "$@"; }
+
+# configure FOLDER PRESET [--tests]: the first half of build.
+configure() { with_lock "$1" configure_unlocked "$@"; }
+
+build_unlocked() {
+  local folder=$1 preset=$2 target=$3
+  configure_unlocked "$folder" "$preset" "${@:4}"
   NINJA_STATUS='[%f/%t, %es] ' cmake --build "$folder" --target "$target" >&2 || die "the build failed"
+}
+
+configure_unlocked() {
+  local folder=$1 preset=$2 tests=OFF
+  [ "${3:-}" = --tests ] && tests=ON
+  if [ -f "$folder/build.ninja" ]; then
+    [ "$tests" = ON ] && grep -qs '^ERNE_TESTS:BOOL=OFF$' "$folder/CMakeCache.txt" || return 0
+  fi
+  cmake --preset "$preset" "-DERNE_TESTS=$tests" >"$folder.configure.log" 2>&1 ||
+    { cat "$folder.configure.log" >&2; die "cmake failed"; }
 }
