@@ -32,9 +32,13 @@ std::string FinishMembers(const ChoiceEnd& end) {
 }
 
 Json Usage::ToJson() const {
-  return Json::Of({{"prompt_tokens", prompt_tokens},
-                   {"total_tokens", prompt_tokens + completion_tokens},
-                   {"completion_tokens", completion_tokens}});
+  Json json = Json::Of({{"prompt_tokens", prompt_tokens},
+                        {"total_tokens", prompt_tokens + completion_tokens},
+                        {"completion_tokens", completion_tokens}});
+  if (cached_tokens) {
+    json.Set("prompt_tokens_details", Json::Of({{"cached_tokens", *cached_tokens}}));
+  }
+  return json;
 }
 
 AnswerFormat::AnswerFormat(Head head)
@@ -89,7 +93,7 @@ std::string AnswerFormat::Whole(const std::vector<WholeChoice>& choices, const U
   AppendJsonString(kFingerprint, out);
   out += ",\"usage\":";
   usage.ToJson().DumpTo(out);
-  out += LastMembers();
+  AppendLastMembers(choices, out);
   out += '}';
   return out;
 }

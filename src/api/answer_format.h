@@ -19,6 +19,8 @@ namespace erne {
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
+  // Of the prompt, found in the prefix cache; told in the whole answer's usage alone.
+  std::optional<int64_t> cached_tokens = {};
 
   Json ToJson() const;
 };
@@ -43,6 +45,7 @@ struct ChoiceEnd {
 struct WholeChoice {
   AnswerDelta answer;
   ChoiceEnd end;
+  std::optional<PromptScores> prompt_scores = {};  // when `prompt_logprobs` asks for them
 };
 
 // Writes the parts of one answer. Immutable; the frames of a stream each end with the blank line.
@@ -81,7 +84,8 @@ class AnswerFormat {
   std::string Frame(std::string_view choice, const std::optional<Usage>& usage) const;
   virtual void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const = 0;
   // Members of a whole answer behind those that all have, with their commas.
-  virtual std::string_view LastMembers() const = 0;
+  virtual void AppendLastMembers(const std::vector<WholeChoice>& choices,
+                                 std::string& out) const = 0;
 
  private:
   std::string Opened(std::string_view object) const;

@@ -8,6 +8,27 @@
 #include "base/utf8.h"
 
 namespace erne {
+namespace {
+
+// `entry` (SampledToken::logprobs) with no more than `most` of the most probable tokens.
+std::vector<TokenLogprob> Shortened(std::vector<TokenLogprob> entry, int32_t most) {
+  entry.resize(std::min(entry.size(), static_cast<size_t>(most) + 1));
+  return entry;
+}
+
+AnswerDelta EchoDelta(const Echo& echo, const PromptScores& scores, int32_t most) {
+  AnswerDelta delta{.text = echo.text, .tokens = {}};
+  for (size_t i = 0; i < echo.tokens.size(); ++i) {
+    ScoredToken token{.logprobs = {{echo.tokens[i].id}},
+                      .scored = i > 0 && i <= scores.size() && !scores[i - 1].empty(),
+                      .text_offset = echo.tokens[i].text_offset};
+    if (token.scored) token.logprobs = Shortened(scores[i - 1], most);
+    delta.tokens.push_back(std::move(token));
+  }
+  return delta;
+}
+
+}  // namespace
 
 AnswerSession::AnswerSession(std::shared_ptr<ResponseWriter> writer,
                              std::unique_ptr<const AnswerFormat> format,
@@ -35,10 +56,10 @@ std::shared_ptr<AnswerSession> AnswerSession::Create(std::shared_ptr<ResponseWri
                                   .primary_end_token = options.primary_end_token,
                                   .skip_special_tokens = options.skip_special_tokens};
   for (const ChoicePlan& plan : options.choices) {
-    Choice choice{.tokens = std::make_shared<TokenStream>(wake),
-                  .text = AnswerText(tokenizer, text, static_cast<int64_t>(CountUtf8(plan.echo)))};
-    if (!options.stream) choice.answer.text = plan.echo;
-    session->choices_.push_back(std::move(choice));
+    const size_t characters = plan.echo == nullptr ? 0 : CountUtf8(plan.echo->text);
+    session->choices_.push_back(
+        {.tokens = std::make_shared<TokenStream>(wake),
+         .text = AnswerText(tokenizer, text, static_cast<int64_t>(characters))});
   }
   return session;
 }
@@ -100,13 +121,33 @@ void AnswerSession::Begin(std::string& out) {
   if (!options_.stream) return;
   for (size_t i = 0; i < choices_.size(); ++i) {
     out += format_->BeginFrame(static_cast<int64_t>(i), ChunkUsage(i));
-    Emit(i, {.text = options_.choices[i].echo, .tokens = {}}, out);
+  }
+}
+
+// With its first event come the echo and what is told of the prompt.
+void AnswerSession::BeginChoice(size_t index, TokenEvent& event, std::string& out) {
+  Choice& choice = choices_[index];
+  choice.begun = true;
+  choice.cached_tokens = event.cached_tokens;
+  if (const auto& echo = options_.choices[index].echo) {
+    Emit(index, EchoDelta(*echo, event.prompt_logprobs, options_.logprobs), out);
+  }
+  if (options_.prompt_logprobs < 0) return;
+  choice.prompt_scores = std::move(event.prompt_logprobs);
+  for (std::vector<TokenLogprob>& entry : *choice.prompt_scores) {
+    entry = Shortened(std::move(entry), options_.prompt_logprobs);
   }
 }
 
 void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
   if (!begun_) Begin(out);
   Choice& choice = choices_[index];
+  if (!choice.begun) BeginChoice(index, event, out);
+  if (options_.prompt_only) {
+    choice.text.EndEmpty(FinishReason::kLength);
+    if (!event.finish) choice.tokens->Cancel(FinishReason::kLength);
+    return EndChoice(index, out);
+  }
   AnswerText::Step step = choice.text.Add(event);
   AnswerDelta delta{.text = std::move(step.text), .tokens = {}};
   if (!event.logprobs.empty()) {
@@ -141,8 +182,11 @@ void AnswerSession::EndChoice(size_t index, std::string& out) {
 
 void AnswerSession::Complete(std::string out) {
   done_ = true;
-  Usage usage{options_.prompt_tokens, 0};
-  for (const Choice& choice : choices_) usage.completion_tokens += choice.text.tokens();
+  Usage usage{.prompt_tokens = options_.prompt_tokens, .cached_tokens = 0};
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    usage.completion_tokens += choices_[i].text.tokens();
+    if (options_.choices[i].counts_prompt) *usage.cached_tokens += choices_[i].cached_tokens;
+  }
   if (options_.stream) {
     if (options_.include_usage) out += format_->UsageFrame(usage);
     out += AnswerFormat::DoneFrame();
@@ -151,7 +195,9 @@ void AnswerSession::Complete(std::string out) {
     return;
   }
   std::vector<WholeChoice> whole;
-  for (Choice& choice : choices_) whole.push_back({std::move(choice.answer), choice.text.end()});
+  for (Choice& choice : choices_) {
+    whole.push_back({std::move(choice.answer), choice.text.end(), std::move(choice.prompt_scores)});
+  }
   head_.body = format_->Whole(whole, usage);
   writer_->Send(std::move(head_));
 }
@@ -171,7 +217,8 @@ void AnswerSession::Fail(const Status& error, std::string out) {
 
 std::optional<Usage> AnswerSession::ChunkUsage(size_t index) const {
   if (!options_.continuous_usage) return std::nullopt;
-  return Usage{options_.choices[index].prompt_tokens, choices_[index].text.tokens()};
+  return Usage{.prompt_tokens = options_.choices[index].prompt_tokens,
+               .completion_tokens = choices_[index].text.tokens()};
 }
 
 }  // namespace erne

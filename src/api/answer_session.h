@@ -9,11 +9,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/answer_format.h"
 #include "api/answer_text.h"
+#include "api/completion_prompt.h"
 #include "api/http_types.h"
 #include "base/status.h"
 #include "engine/request.h"
@@ -23,7 +25,8 @@ namespace erne {
 
 struct ChoicePlan {
   int64_t prompt_tokens = 0;
-  std::string echo = {};  // text that the answer begins with
+  std::shared_ptr<const Echo> echo = nullptr;  // what the answer begins with; null: nothing
+  bool counts_prompt = true;                   // false: another choice tells of the same prompt
 };
 
 struct AnswerSessionOptions {
@@ -34,6 +37,9 @@ struct AnswerSessionOptions {
   bool include_stop = false;       // what ended the answer is shown
   int32_t primary_end_token = -1;  // ends without a stop_reason
   bool skip_special_tokens = true;
+  int32_t logprobs = -1;         // of so many most probable tokens beside each token of an echo
+  int32_t prompt_logprobs = -1;  // and beside each of the prompt's list; -1: no list
+  bool prompt_only = false;      // the answer's first token is not wanted: it ends before it
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
@@ -70,7 +76,10 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
   struct Choice {
     std::shared_ptr<TokenStream> tokens;
     AnswerText text;
+    bool begun = false;  // its first event has come
+    int64_t cached_tokens = 0;
     AnswerDelta answer = {};  // not streaming: the answer so far
+    std::optional<PromptScores> prompt_scores = {};
   };
 
   AnswerSession(std::shared_ptr<ResponseWriter> writer, std::unique_ptr<const AnswerFormat> format,
@@ -79,6 +88,7 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
   void Wake();  // any thread
   void Pump();
   void Begin(std::string& out);
+  void BeginChoice(size_t index, TokenEvent& event, std::string& out);
   void Consume(size_t index, TokenEvent& event, std::string& out);
   void Emit(size_t index, AnswerDelta delta, std::string& out);
   void EndChoice(size_t index, std::string& out);

@@ -11,6 +11,7 @@ namespace erne {
 namespace {
 
 using Tok = TestTokenizer;
+using Ids = std::vector<int32_t>;
 
 // A session whose engine is the test.
 class AnswerSessionTest : public testing::Test {
@@ -65,6 +66,15 @@ class AnswerSessionTest : public testing::Test {
     }
     return contents;
   }
+  // A prompt of characters, each a token of its own.
+  static std::shared_ptr<const Echo> Echoed(std::string text, Ids ids = {}) {
+    auto echo = std::make_shared<Echo>();
+    echo->text = std::move(text);
+    for (const int32_t id : ids) {
+      echo->tokens.push_back({id, static_cast<int64_t>(echo->tokens.size())});
+    }
+    return echo;
+  }
   Json Choice() const { return writer_->BodyJson().Find("choices")->AsArray()[0]; }
 
   TestTokenizer tokenizer_;
@@ -91,7 +101,7 @@ TEST_F(AnswerSessionTest, StreamIsWhatClientsExpectByteForByte) {
           chunk(R"({"content":"你好"})", "null") + chunk(R"({"content":"\n"})", "null") +
           chunk(R"({"content":"\""})", "null") +
           chunk(R"({"content":""})", R"("stop","stop_reason":null)") + head +
-          R"(],"usage":{"prompt_tokens":7,"total_tokens":11,"completion_tokens":4},"system_fingerprint":"erne-)" +
+          R"(],"usage":{"prompt_tokens":7,"total_tokens":11,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":0}},"system_fingerprint":"erne-)" +
           ERNE_VERSION + "\"}\n\ndata: [DONE]\n\n");
   EXPECT_TRUE(writer_->complete);
   EXPECT_TRUE(session_.expired()) << "nothing may keep a finished session";
@@ -107,7 +117,7 @@ TEST_F(AnswerSessionTest, WholeAnswer) {
   EXPECT_EQ(
       writer_->body,
       R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi","refusal":null,"reasoning":null},"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":"erne-)" ERNE_VERSION
-      R"(","usage":{"prompt_tokens":7,"total_tokens":10,"completion_tokens":3},"prompt_logprobs":null,"kv_transfer_params":null})");
+      R"(","usage":{"prompt_tokens":7,"total_tokens":10,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":0}},"prompt_logprobs":null,"kv_transfer_params":null})");
   EXPECT_TRUE(session_.expired());
 }
 
@@ -295,7 +305,9 @@ TEST_F(AnswerSessionTest, ASlowClientHoldsTheTokensBack) {
 }
 
 TEST_F(AnswerSessionTest, ACompletionStreamByteForByte) {
-  Start({.choices = {{.prompt_tokens = 7, .echo = "你好 "}}, .stream = true, .include_usage = true},
+  Start({.choices = {{.prompt_tokens = 7, .echo = Echoed("你好 ")}},
+         .stream = true,
+         .include_usage = true},
         Completion());
   EXPECT_EQ(writer_->body, "");
   Push("a");
@@ -310,17 +322,17 @@ TEST_F(AnswerSessionTest, ACompletionStreamByteForByte) {
       writer_->body,
       chunk("你好 ", "null") + chunk("a", "null") + chunk("b", "null") + chunk("", R"("length")") +
           head +
-          R"(],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2},"system_fingerprint":"erne-)" +
+          R"(],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0}},"system_fingerprint":"erne-)" +
           ERNE_VERSION + "\"}\n\ndata: [DONE]\n\n");
 }
 
 TEST_F(AnswerSessionTest, AWholeCompletion) {
-  Start({.choices = {{.prompt_tokens = 7, .echo = "你好 "}}}, Completion());
+  Start({.choices = {{.prompt_tokens = 7, .echo = Echoed("你好 ")}}}, Completion());
   PushEnd({.token = 'b', .finish = FinishReason::kLength});
   EXPECT_EQ(
       writer_->body,
       R"({"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m","choices":[{"index":0,"text":"你好 b","logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":null,"prompt_logprobs":null,"prompt_token_ids":null}],"service_tier":null,"system_fingerprint":"erne-)" ERNE_VERSION
-      R"(","usage":{"prompt_tokens":7,"total_tokens":8,"completion_tokens":1},"kv_transfer_params":null})");
+      R"(","usage":{"prompt_tokens":7,"total_tokens":8,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}},"kv_transfer_params":null})");
 }
 
 TEST_F(AnswerSessionTest, EachTokenIsToldWithItsLogprob) {
@@ -371,13 +383,125 @@ TEST_F(AnswerSessionTest, EachTokenIsToldWithItsLogprob) {
 }
 
 TEST_F(AnswerSessionTest, OffsetsCountTheCharactersOfTheText) {
-  Start({.choices = {{.prompt_tokens = 7, .echo = "你好"}}}, Completion());
+  Start({.choices = {{.prompt_tokens = 7, .echo = Echoed("你好")}}}, Completion());
   for (const int32_t token : {Tok::kHello, 0xe4, 0xbd, 0xa0}) {
     PushEnd({.token = token, .logprobs = {{token, -1.0F}}});
   }
   PushEnd({.token = 'a', .finish = FinishReason::kLength, .logprobs = {{'a', -1.0F}}});
   EXPECT_EQ(Choice().Find("text")->AsString(), "你好你好你a");
   EXPECT_EQ(Choice().Find("logprobs")->Find("text_offset")->Dump(), "[2,4,4,4,5]");
+}
+
+TEST_F(AnswerSessionTest, AnEchoWithItsLogprobs) {
+  for (const bool stream : {true, false}) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.choices = {{.prompt_tokens = 3, .echo = Echoed("xyz", {'x', 'y', 'z'})}},
+           .logprobs = 1,
+           .stream = stream},
+          Completion());
+    // The engine was asked for two, for prompt_logprobs wants more than the echo.
+    PushEnd({.token = 'a',
+             .logprobs = {{'a', -4.0F}, {'b', -0.5F}},
+             .prompt_logprobs = {{{'y', -1.0F}, {'b', -0.5F}, {'c', -2.0F}},
+                                 {{'z', -2.0F}, {'z', -2.0F}, {'c', -3.0F}}}});
+    PushEnd({.token = 'b', .finish = FinishReason::kLength, .logprobs = {{'b', -5.0F}}});
+    ASSERT_TRUE(writer_->complete);
+    const std::string echo =
+        R"({"text_offset":[0,1,2],"token_logprobs":[null,-1,-2],"tokens":["x","y","z"],)"
+        R"("top_logprobs":[null,{"b":-0.5,"y":-1},{"z":-2}]})";
+    if (stream) {
+      const Json first = Json::Parse(writer_->Frames()[0]).value().Find("choices")->AsArray()[0];
+      EXPECT_EQ(first.Find("text")->AsString(), "xyz");
+      EXPECT_EQ(first.Find("logprobs")->Dump(), echo);
+    } else {
+      EXPECT_EQ(Choice().Find("text")->AsString(), "xyzab");
+      EXPECT_EQ(Choice().Find("logprobs")->Dump(),
+                R"({"text_offset":[0,1,2,3,4],"token_logprobs":[null,-1,-2,-4,-5],)"
+                R"("tokens":["x","y","z","a","b"],)"
+                R"("top_logprobs":[null,{"b":-0.5,"y":-1},{"z":-2},{"b":-0.5,"a":-4},{"b":-5}]})");
+    }
+  }
+}
+
+TEST_F(AnswerSessionTest, EachChoiceBeginsWithItsOwnEcho) {
+  Start({.choices = {{.prompt_tokens = 1, .echo = Echoed("x", {'x'})},
+                     {.prompt_tokens = 1, .echo = Echoed("y", {'y'})}},
+         .logprobs = 0},
+        Completion());
+  PushEnd({.token = 'b', .finish = FinishReason::kLength, .logprobs = {{'b', -1.0F}}}, 1);
+  PushEnd({.token = 'a', .finish = FinishReason::kLength, .logprobs = {{'a', -1.0F}}}, 0);
+  ASSERT_TRUE(writer_->complete);
+  const Json::Array choices = writer_->BodyJson().Find("choices")->AsArray();
+  EXPECT_EQ(choices[0].Find("text")->AsString(), "xa");
+  EXPECT_EQ(choices[1].Find("text")->AsString(), "yb");
+  EXPECT_EQ(choices[1].Find("logprobs")->Find("token_logprobs")->Dump(), "[null,-1]");
+}
+
+TEST_F(AnswerSessionTest, ThePromptAlone) {
+  for (const bool stream : {true, false}) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.choices = {{.prompt_tokens = 2, .echo = Echoed("xy", {'x', 'y'})}},
+           .logprobs = 0,
+           .prompt_only = true,
+           .stream = stream,
+           .include_usage = stream},
+          Completion());
+    PushEnd({.token = 'a', .prompt_logprobs = {{{'y', -1.0F}}}});  // not even the last event
+    ASSERT_TRUE(writer_->complete);
+    EXPECT_EQ(tokens_[0]->cancelled_as(), FinishReason::kLength);
+    EXPECT_NE(writer_->body.find(R"("completion_tokens":0)"), std::string::npos) << writer_->body;
+    EXPECT_NE(writer_->body.find(R"("finish_reason":"length","stop_reason":null)"),
+              std::string::npos);
+    EXPECT_NE(writer_->body.find(R"("text":"xy")"), std::string::npos);
+    EXPECT_NE(writer_->body.find(R"("token_logprobs":[null,-1])"), std::string::npos);
+  }
+}
+
+TEST_F(AnswerSessionTest, TheLogprobsOfThePrompt) {
+  const TokenEvent event = {.token = 'a',
+                            .finish = FinishReason::kLength,
+                            .prompt_logprobs = {{{'y', -1.0F}, {'b', -0.5F}, {'c', -2.0F}}}};
+  const std::string list = R"([null,{"121":{"logprob":-1,"rank":null,"decoded_token":"y"},)"
+                           R"("98":{"logprob":-0.5,"rank":1,"decoded_token":"b"}}])";
+  Start({.choices = {{2}, {.prompt_tokens = 2, .counts_prompt = false}}, .prompt_logprobs = 1});
+  PushEnd(event);
+  PushEnd({.token = 'a', .finish = FinishReason::kLength}, 1);
+  EXPECT_EQ(writer_->BodyJson().Find("prompt_logprobs")->Dump(), list);
+
+  writer_ = std::make_shared<TestWriter>();
+  tokens_.clear();
+  Start({.choices = {{2}}, .prompt_logprobs = 1}, Completion());
+  PushEnd(event);
+  EXPECT_EQ(Choice().Find("prompt_logprobs")->Dump(), list);
+}
+
+TEST_F(AnswerSessionTest, CachedTokensAreThoseOfEachPromptsFirstChoice) {
+  for (const bool stream : {true, false}) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.choices = {{3}, {.prompt_tokens = 3, .counts_prompt = false}, {4}},
+           .stream = stream,
+           .include_usage = stream,
+           .continuous_usage = stream});
+    for (size_t i = 0; i < 3; ++i) {
+      PushEnd({.token = 'a', .cached_tokens = static_cast<int64_t>(1) << i}, i);
+      PushEnd({.token = 'b', .finish = FinishReason::kLength}, i);
+    }
+    ASSERT_TRUE(writer_->complete);
+    const size_t at = writer_->body.find(R"("prompt_tokens_details":{"cached_tokens":5})");
+    ASSERT_NE(at, std::string::npos) << writer_->body;
+    EXPECT_EQ(writer_->body.find("prompt_tokens_details"), at + 1) << "told once, at the end";
+  }
+}
+
+TEST_F(AnswerSessionTest, TooLate) {
+  Start({});
+  Push("a");
+  PushEnd({.finish = FinishReason::kAbort, .error = DeadlineExceeded("the time is up")});
+  EXPECT_EQ(writer_->head.status, 504);
+  EXPECT_EQ(writer_->BodyJson().Find("error")->Find("type")->AsString(), "GatewayTimeoutError");
 }
 
 TEST_F(AnswerSessionTest, StopStringsWaitForMinTokens) {

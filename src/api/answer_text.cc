@@ -46,4 +46,9 @@ AnswerText::Step AnswerText::Add(const TokenEvent& event) {
   return step;
 }
 
+void AnswerText::EndEmpty(FinishReason reason) {
+  end_.reason = reason;
+  ended_ = true;
+}
+
 }  // namespace erne

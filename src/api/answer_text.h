@@ -37,6 +37,9 @@ class AnswerText {
   // The next event, which is not an error; none after the end.
   Step Add(const TokenEvent& event);
 
+  // Ends it before its first token.
+  void EndEmpty(FinishReason reason);
+
   // By the engine, or by a stop string, and then the engine need not go on.
   bool ended() const { return ended_; }
   const ChoiceEnd& end() const { return end_; }

@@ -61,8 +61,16 @@ void ChatFormat::AppendChoice(int64_t index, const WholeChoice& choice, std::str
   out += ",\"token_ids\":null}";
 }
 
-std::string_view ChatFormat::LastMembers() const {
-  return ",\"prompt_logprobs\":null,\"kv_transfer_params\":null";
+// The choices have one prompt, and the first one tells of it.
+void ChatFormat::AppendLastMembers(const std::vector<WholeChoice>& choices,
+                                   std::string& out) const {
+  out += ",\"prompt_logprobs\":";
+  if (!choices.empty() && choices[0].prompt_scores) {
+    logprobs_.AppendPrompt(*choices[0].prompt_scores, out);
+  } else {
+    out += "null";
+  }
+  out += ",\"kv_transfer_params\":null";
 }
 
 }  // namespace erne

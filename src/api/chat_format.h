@@ -23,7 +23,7 @@ class ChatFormat : public AnswerFormat {
  private:
   void AppendLogprobs(const AnswerDelta& delta, std::string& out) const;
   void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const override;
-  std::string_view LastMembers() const override;
+  void AppendLastMembers(const std::vector<WholeChoice>& choices, std::string& out) const override;
 
   const LogprobWriter logprobs_;
 };

@@ -184,6 +184,15 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("chat_template":"{{ x }}")", "chat_template", "not supported yet"},
       {R"("chat_template_kwargs":{"messages":[]})", "chat_template_kwargs", "messages"},
       {R"("request_id":"a\nb")", "request_id", "letters"},
+      {R"("priority":1.5)", "priority", "an integer, not 1.5"},
+      {R"("priority":"high")", "priority", "string"},
+      {R"("cache_salt":"")", "cache_salt", "1 to 256 bytes, not 0"},
+      {R"("cache_salt":5)", "cache_salt", "integer"},
+      {R"("timeout":0)", "timeout", "greater than 0 and at most 86400, not 0"},
+      {R"("timeout":"1s")", "timeout", "string"},
+      {R"("prompt_logprobs":-1)", "prompt_logprobs", "at least 0"},
+      {R"("prompt_logprobs":true)", "prompt_logprobs", "boolean"},
+      {R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs", "stream"},
   };
   for (const Case& one : cases) {
     const Result<ChatRequest> request = With(one.members);
@@ -209,6 +218,24 @@ TEST(ChatRequest, WhatAsksForNothingIsAccepted) {
 TEST(ChatRequest, LogprobsAreAskedForInTwoFields) {
   EXPECT_EQ(With(R"("logprobs":true)")->options.logprobs, 0);
   EXPECT_EQ(With(R"("logprobs":false,"top_logprobs":0)")->options.logprobs, -1);
+}
+
+TEST(ChatRequest, PlaceAndTime) {
+  const Result<ChatRequest> plain = With(R"("n":1)");
+  EXPECT_EQ(plain->options.priority, 0);
+  EXPECT_EQ(plain->options.timeout_ms, 0);
+  EXPECT_EQ(plain->options.prompt_logprobs, -1);
+  const Result<ChatRequest> request =
+      With(R"("priority":-3,"cache_salt":"tenant-7","timeout":1.5,"prompt_logprobs":0)");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_EQ(request->options.priority, -3);
+  EXPECT_EQ(request->options.cache_salt, "tenant-7");
+  EXPECT_EQ(request->options.timeout_ms, 1500);
+  EXPECT_EQ(request->options.prompt_logprobs, 0);
+  EXPECT_EQ(With(R"("timeout":1e-9)")->options.timeout_ms, 1) << "short, and not none";
+  EXPECT_TRUE(With(StrCat(R"("cache_salt":")", std::string(256, 'x'), '"')).ok());
+  EXPECT_EQ(With(StrCat(R"("cache_salt":")", std::string(257, 'x'), '"')).status().param(),
+            "cache_salt");
 }
 
 TEST(ChatRequest, LoopsMayBeLeftToRun) {

@@ -51,9 +51,17 @@ void CompletionFormat::AppendChoice(int64_t index, const WholeChoice& choice,
                                     std::string& out) const {
   AppendOpened(index, choice.answer, out);
   out += FinishMembers(choice.end);
-  out += ",\"token_ids\":null,\"prompt_logprobs\":null,\"prompt_token_ids\":null}";
+  out += ",\"token_ids\":null,\"prompt_logprobs\":";
+  if (choice.prompt_scores) {
+    logprobs_.AppendPrompt(*choice.prompt_scores, out);
+  } else {
+    out += "null";
+  }
+  out += ",\"prompt_token_ids\":null}";
 }
 
-std::string_view CompletionFormat::LastMembers() const { return ",\"kv_transfer_params\":null"; }
+void CompletionFormat::AppendLastMembers(const std::vector<WholeChoice>&, std::string& out) const {
+  out += ",\"kv_transfer_params\":null";
+}
 
 }  // namespace erne

@@ -23,7 +23,7 @@ class CompletionFormat : public AnswerFormat {
   // A choice up to the value of finish_reason.
   void AppendOpened(int64_t index, const AnswerDelta& delta, std::string& out) const;
   void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const override;
-  std::string_view LastMembers() const override;
+  void AppendLastMembers(const std::vector<WholeChoice>& choices, std::string& out) const override;
 
   const LogprobWriter logprobs_;
 };

@@ -81,9 +81,8 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body,
   }
   request.echo = FlagMember(json, "echo", false);
   request.add_special_tokens = FlagMember(json, "add_special_tokens", true);
-  if (request.echo && options.logprobs >= 0) {
-    return FieldFault("echo",
-                      "with `logprobs` is not supported yet: the prompt's tokens have none here");
+  if (options.max_tokens == 0 && !request.echo) {
+    return FieldFault("max_tokens", "must be at least 1 (0 is for `echo`: true), not 0");
   }
   return request;
 }

@@ -44,6 +44,8 @@ TEST(CompletionRequest, Options) {
   EXPECT_EQ(request->options.choices, 2);
   EXPECT_EQ(With(R"("logprobs":5)")->options.logprobs, 5);
   EXPECT_EQ(With(R"("logprobs":0)")->options.logprobs, 0);
+  EXPECT_EQ(With(R"("prompt_logprobs":0)")->options.prompt_logprobs, 0);
+  EXPECT_EQ(With(R"("echo":true,"logprobs":1,"max_tokens":0)")->options.max_tokens, 0);
 }
 
 // A chat field here is an unknown one: accepted, whatever it holds, and not read by what both
@@ -79,8 +81,10 @@ TEST(CompletionRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"({"prompt":"a","logprobs":true})", "logprobs", "boolean"},
       {R"({"prompt":"a","logprobs":21})", "logprobs", "at most 20"},
       {R"({"prompt":"a","logprobs":-1})", "logprobs", "at least 0"},
-      {R"({"prompt":"a","echo":true,"logprobs":1})", "echo", "not supported"},
       {R"({"prompt":"a","max_tokens":0})", "max_tokens", "at least 1"},
+      {R"({"prompt":"a","max_tokens":-1,"echo":true})", "max_tokens", "at least 0"},
+      {R"({"prompt":"a","prompt_logprobs":21})", "prompt_logprobs", "at most 20"},
+      {R"({"prompt":"a","prompt_logprobs":1,"stream":true})", "prompt_logprobs", "stream"},
   };
   for (const Case& one : cases) {
     const Result<CompletionRequest> request = Parse(one.body);

@@ -124,6 +124,10 @@ Result<GenerationRequest> MakeGeneration(const RequestOptions& options, const Se
   ResolveSampling(options, model.defaults, generation.sampling);
   generation.sampling.bad_words = EncodeBadWords(options.bad_words, *model.tokenizer);
   ERNE_RETURN_IF_ERROR(ValidateSampling(generation.sampling, vocab_size));
+  generation.priority = options.priority;
+  generation.cache_salt = options.cache_salt;
+  generation.prompt_logprobs = options.prompt_logprobs;
+  generation.timeout_ms = options.timeout_ms;
   generation.min_tokens = options.min_tokens;
   generation.stop_tokens = options.stop_token_ids;
   if (!options.ignore_eos) {
@@ -152,13 +156,13 @@ Status SetPrompt(std::vector<int32_t> prompt, const RequestOptions& options,
   if (limit.completion > context - length) {
     return Overflow(limit, context, length, /*at_least=*/false);
   }
-  generation.max_tokens =
+  const int64_t max_tokens =
       options.max_tokens.value_or(std::min(default_max_tokens, context - length));
-  if (generation.min_tokens > generation.max_tokens) {
-    return FieldFault("min_tokens",
-                      StrCat("must be at most `", options.max_tokens_field, "` (",
-                             generation.max_tokens, "), not ", generation.min_tokens));
+  if (generation.min_tokens > max_tokens) {
+    return FieldFault("min_tokens", StrCat("must be at most `", options.max_tokens_field, "` (",
+                                           max_tokens, "), not ", generation.min_tokens));
   }
+  generation.max_tokens = std::max<int64_t>(1, max_tokens);
   generation.prompt = std::move(prompt);
   return {};
 }

@@ -52,6 +52,10 @@ TEST_F(GenerationTest, TheRestIsHandedOn) {
                                              .allowed_token_ids = {1, 2},
                                              .seed = 9,
                                              .logprobs = 3,
+                                             .prompt_logprobs = 2,
+                                             .priority = -1,
+                                             .cache_salt = "s",
+                                             .timeout_ms = 77,
                                              .min_tokens = 4,
                                              .stop_token_ids = {7}})
                                            .value();
@@ -63,6 +67,10 @@ TEST_F(GenerationTest, TheRestIsHandedOn) {
   EXPECT_EQ(params.allowed_tokens, (Ids{1, 2}));
   EXPECT_EQ(params.seed, 9u);
   EXPECT_EQ(params.logprobs, 3);
+  EXPECT_EQ(generation.prompt_logprobs, 2);
+  EXPECT_EQ(generation.priority, -1);
+  EXPECT_EQ(generation.cache_salt, "s");
+  EXPECT_EQ(generation.timeout_ms, 77);
   EXPECT_EQ(generation.min_tokens, 4);
   EXPECT_EQ(generation.stop_tokens, (Ids{7, Tok::kEnd, Tok::kSentence}));
   EXPECT_EQ(Make({.stop_token_ids = {7}, .ignore_eos = true})->stop_tokens, Ids{7});
@@ -82,6 +90,9 @@ TEST_F(GenerationTest, RoomForTheAnswer) {
   EXPECT_EQ(MakeWithPrompt({}, Ids(10, 1), 16)->max_tokens, 16);
   EXPECT_EQ(MakeWithPrompt({.max_tokens = 3}, Ids(10, 1), 16)->max_tokens, 3);
   EXPECT_EQ(MakeWithPrompt({.max_tokens = 5}, Ids(60, 1)).status().param(), "max_tokens");
+  EXPECT_EQ(MakeWithPrompt({.max_tokens = 0}, Ids(10, 1))->max_tokens, 1) << "the least there is";
+  EXPECT_EQ(MakeWithPrompt({.max_tokens = 0, .min_tokens = 1}, Ids(10, 1)).status().param(),
+            "min_tokens");
   EXPECT_EQ(MakeWithPrompt({}, Ids(64, 1)).status().param(), "prompt");
   EXPECT_EQ(MakeWithPrompt({}, {}).status().param(), "prompt");
   EXPECT_EQ(MakeWithPrompt({.min_tokens = 5}, Ids(60, 1)).status().param(), "min_tokens");

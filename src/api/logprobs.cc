@@ -22,6 +22,8 @@ void AppendLogprob(float logprob, std::string& out) {
   out.append(text, end);
 }
 
+void AppendNull(std::string& out) { out += "null"; }
+
 // Writes `[` item, ... `]`.
 template <typename Items, typename AppendItem>
 void AppendList(const Items& items, std::string& out, AppendItem append) {
@@ -83,14 +85,16 @@ void LogprobWriter::AppendCompletion(std::span<const ScoredToken> tokens, std::s
   AppendList(tokens, out,
              [&](const ScoredToken& token) { out += std::to_string(token.text_offset); });
   out += ",\"token_logprobs\":";
-  AppendList(tokens, out,
-             [&](const ScoredToken& token) { AppendLogprob(token.logprobs.front().logprob, out); });
+  AppendList(tokens, out, [&](const ScoredToken& token) {
+    token.scored ? AppendLogprob(token.logprobs.front().logprob, out) : AppendNull(out);
+  });
   out += ",\"tokens\":";
   AppendList(tokens, out, [&](const ScoredToken& token) {
     AppendJsonString(Told(token.logprobs.front().token, kCompletionMark), out);
   });
   out += ",\"top_logprobs\":";
   AppendList(tokens, out, [&](const ScoredToken& token) {
+    if (!token.scored) return AppendNull(out);
     // Most probable first; the token itself, which stands in front, comes last when it is not one
     // of them. Of several with the same text the most probable one counts.
     std::set<std::string> names;
@@ -109,6 +113,38 @@ void LogprobWriter::AppendCompletion(std::span<const ScoredToken> tokens, std::s
     out += '}';
   });
   out += '}';
+}
+
+void LogprobWriter::AppendPrompt(const PromptScores& scores, std::string& out) const {
+  out += "[null";
+  for (const std::vector<TokenLogprob>& entry : scores) {
+    out += ",{";
+    const auto add = [&](const TokenLogprob& token, const std::string& rank) {
+      out += '"';
+      out += std::to_string(token.token);
+      out += "\":{\"logprob\":";
+      AppendLogprob(token.logprob, out);
+      out += ",\"rank\":";
+      out += rank;
+      out += ",\"decoded_token\":";
+      AppendJsonString(Told(token.token, kChatMark), out);
+      out += '}';
+    };
+    const std::span most_probable = std::span(entry).subspan(std::min<size_t>(1, entry.size()));
+    const auto is_own = [&](const TokenLogprob& token) { return token.token == entry[0].token; };
+    const auto own = std::find_if(most_probable.begin(), most_probable.end(), is_own);
+    if (!entry.empty()) {
+      add(entry[0],
+          own == most_probable.end() ? "null" : std::to_string(own - most_probable.begin() + 1));
+    }
+    for (size_t i = 0; i < most_probable.size(); ++i) {
+      if (is_own(most_probable[i])) continue;
+      out += ',';
+      add(most_probable[i], std::to_string(i + 1));
+    }
+    out += '}';
+  }
+  out += ']';
 }
 
 }  // namespace erne

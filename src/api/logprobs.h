@@ -12,10 +12,14 @@
 
 namespace erne {
 
-// A token of an answer, and what the model thought of it.
+// What the model thought of a prompt's tokens at 1, 2, ...: each as SampledToken::logprobs.
+using PromptScores = std::vector<std::vector<TokenLogprob>>;
+
+// A token of an answer or an echo, and what the model thought of it.
 struct ScoredToken {
   // The token, then the most probable ones (SampledToken::logprobs); not empty.
   std::vector<TokenLogprob> logprobs;
+  bool scored = true;       // false: nothing stood before it that could tell; its logprob is null
   bool shown = true;        // false: its text is left out, as that of an end token
   int64_t text_offset = 0;  // characters of the choice's text before it
 };
@@ -36,6 +40,10 @@ class LogprobWriter {
   // {"text_offset":[...],"token_logprobs":[...],"tokens":[...],"top_logprobs":[{...},...]}. The
   // objects hold the most probable tokens and the token itself.
   void AppendCompletion(std::span<const ScoredToken> tokens, std::string& out) const;
+
+  // [null,{"ID":{"logprob":...,"rank":...,"decoded_token":...},...},...]: vLLM's prompt_logprobs,
+  // the prompt's own token first. The rank of one that is not among the most probable ones is null.
+  void AppendPrompt(const PromptScores& scores, std::string& out) const;
 
  private:
   void AppendChatToken(const TokenLogprob& token, bool shown, std::string& out) const;

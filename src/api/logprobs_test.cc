@@ -70,5 +70,32 @@ TEST(LogprobWriter, CompletionsHaveParallelLists) {
             R"("top_logprobs":[{"a":-0.25,"b":-0.5,"c":-3},{"a":-0.5},{"b":-0.5}]})");
 }
 
+TEST(LogprobWriter, WhatNothingStandsBeforeIsNull) {
+  EXPECT_EQ(Completion({{.logprobs = {{'c'}}, .scored = false},
+                        {.logprobs = {{'a', -0.5F}, {'a', -0.5F}}, .text_offset = 1}}),
+            R"({"text_offset":[0,1],"token_logprobs":[null,-0.5],"tokens":["c","a"],)"
+            R"("top_logprobs":[null,{"a":-0.5}]})");
+}
+
+TEST(LogprobWriter, PromptsHaveVllmsForm) {
+  const TestTokenizer tokenizer;
+  const auto prompt = [&](const PromptScores& scores) {
+    std::string out;
+    LogprobWriter(tokenizer, true).AppendPrompt(scores, out);
+    EXPECT_TRUE(Json::Parse(out).ok()) << out;
+    return out;
+  };
+  EXPECT_EQ(prompt({}), "[null]") << "of one token";
+  EXPECT_EQ(prompt({{{'c', -3.0F}, {'a', -0.25F}, {'"', -0.5F}},
+                    {{'b', -0.5F}, {'a', -0.25F}, {'b', -0.5F}},
+                    {{Tok::kEnd, -kInfinity}}}),
+            R"([null,{"99":{"logprob":-3,"rank":null,"decoded_token":"c"},)"
+            R"("97":{"logprob":-0.25,"rank":1,"decoded_token":"a"},)"
+            R"("34":{"logprob":-0.5,"rank":2,"decoded_token":"\""}},)"
+            R"({"98":{"logprob":-0.5,"rank":2,"decoded_token":"b"},)"
+            R"("97":{"logprob":-0.25,"rank":1,"decoded_token":"a"}},)"
+            R"({"256":{"logprob":-9999,"rank":null,"decoded_token":"</s>"}}])");
+}
+
 }  // namespace
 }  // namespace erne

@@ -21,6 +21,8 @@ constexpr size_t kMaxStopTokens = 1024;
 constexpr size_t kMaxBiases = 4096;
 // OpenAI's limits; beyond them a bias is a ban or a command anyway.
 constexpr double kMaxBias = 100;
+// It is kept with every request.
+constexpr size_t kMaxSaltBytes = 256;
 
 std::optional<float> Number(const Json& body, std::string_view name) {
   const Json* value = Given(body, name);
@@ -128,6 +130,12 @@ Status ReadSampling(const Json& body, RequestOptions& options) {
 
 // Chat says whether, and how many more, in two fields; completions in one.
 Status ReadLogprobs(const Json& body, Endpoint endpoint, RequestOptions& options) {
+  if (const Json* count = Given(body, "prompt_logprobs")) {
+    if (FlagMember(body, "stream", false)) {
+      return FieldFault("prompt_logprobs", "is not for `stream`: true");  // as in vLLM
+    }
+    options.prompt_logprobs = SmallInteger(*count);
+  }
   if (endpoint == Endpoint::kCompletions) {
     const Json* count = Given(body, "logprobs");
     if (count != nullptr) options.logprobs = SmallInteger(*count);
@@ -209,6 +217,22 @@ Status ReadStreaming(const Json& body, RequestOptions& options) {
   return {};
 }
 
+Status ReadScheduling(const Json& body, RequestOptions& options) {
+  if (const Json* priority = Given(body, "priority")) options.priority = WholeValue(*priority);
+  if (const Json* timeout = Given(body, "timeout")) {
+    // Rounded up: no time is too short to be a time.
+    options.timeout_ms = static_cast<int64_t>(std::ceil(timeout->AsDouble() * 1000));
+  }
+  if (const Json* salt = Given(body, "cache_salt")) {
+    options.cache_salt = salt->AsString();
+    if (options.cache_salt.empty() || options.cache_salt.size() > kMaxSaltBytes) {
+      return FieldFault("cache_salt", StrCat("must have 1 to ", kMaxSaltBytes, " bytes, not ",
+                                             options.cache_salt.size()));
+    }
+  }
+  return {};
+}
+
 Status CheckResponseFormat(const Json& body) {
   const Json* format = Given(body, "response_format");
   if (format == nullptr) return {};
@@ -246,6 +270,7 @@ Result<RequestOptions> ReadRequestOptions(const Json& body, Endpoint endpoint) {
   ERNE_RETURN_IF_ERROR(ReadSampling(body, options));
   ERNE_RETURN_IF_ERROR(ReadLogprobs(body, endpoint, options));
   ERNE_RETURN_IF_ERROR(ReadEnds(body, options));
+  ERNE_RETURN_IF_ERROR(ReadScheduling(body, options));
   ERNE_RETURN_IF_ERROR(ReadStreaming(body, options));
   ERNE_RETURN_IF_ERROR(CheckResponseFormat(body));
   return options;

@@ -32,9 +32,14 @@ struct RequestOptions {
   std::vector<std::string> bad_words = {};
   std::vector<int32_t> allowed_token_ids = {};  // rising; empty: all
   std::optional<uint64_t> seed = {};
-  int32_t logprobs = -1;  // -1: none; else those of so many most probable tokens too
+  int32_t logprobs = -1;         // -1: none; else those of so many most probable tokens too
+  int32_t prompt_logprobs = -1;  // the same of the prompt's tokens
 
-  std::optional<int64_t> max_tokens = {};
+  int64_t priority = 0;  // lower goes first
+  std::string cache_salt = {};
+  int64_t timeout_ms = 0;  // 0: none
+
+  std::optional<int64_t> max_tokens = {};       // 0: the prompt alone (completions with echo)
   std::string max_tokens_field = "max_tokens";  // the field that said it, for messages
   int64_t min_tokens = 0;
   std::vector<std::string> stop = {};

@@ -13,6 +13,7 @@
 #include "api/chat_format.h"
 #include "api/chat_request.h"
 #include "api/completion_format.h"
+#include "api/completion_prompt.h"
 #include "api/completion_request.h"
 #include "api/errors.h"
 #include "api/generation.h"
@@ -115,9 +116,11 @@ Status ModelNotFound(const std::string& asked, const std::vector<std::string>& n
 // What is to be computed for one request.
 struct AnswerPlan {
   RequestOptions options;
+  std::string id;  // of the answer
+  bool is_chat = false;
   struct Prompt {
     GenerationRequest generation;
-    std::string echo;
+    std::shared_ptr<const Echo> echo;  // null: none
   };
   std::vector<Prompt> prompts;
 };
@@ -134,24 +137,8 @@ std::string AnswerId(std::string_view prefix, const RequestOptions& options,
   return StrCat(prefix, own ? options.request_id : reply.request_id());
 }
 
-Result<std::vector<int32_t>> EncodeCompletionPrompt(const CompletionRequest& completion,
-                                                    size_t index, const PromptLimit& limit,
-                                                    const ServedModel& model,
-                                                    const ModelFacts& facts) {
-  const CompletionPrompt& prompt = completion.prompts[index];
-  if (const auto* tokens = std::get_if<std::vector<int32_t>>(&prompt)) return *tokens;
-  // Whoever completes writes the whole prompt, control tokens included.
-  const TextPiece piece{std::get<std::string>(prompt), /*trusted=*/true};
-  return EncodePrompt(std::span(&piece, 1), completion.add_special_tokens, limit, model, facts);
-}
-
-std::string EchoedPrompt(const CompletionRequest& completion, size_t index,
-                         const ServedModel& model) {
-  const CompletionPrompt& prompt = completion.prompts[index];
-  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
-  return model.tokenizer->Decode(std::get<std::vector<int32_t>>(prompt),
-                                 completion.options.skip_special_tokens);
-}
+// 0: none.
+int64_t ShorterTimeout(int64_t a, int64_t b) { return a == 0 || b == 0 ? a + b : std::min(a, b); }
 
 AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& facts) {
   const RequestOptions& options = plan.options;
@@ -161,14 +148,19 @@ AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& fa
       .include_stop = options.include_stop,
       .primary_end_token = facts.end_tokens.empty() ? -1 : facts.end_tokens.front(),
       .skip_special_tokens = options.skip_special_tokens,
+      .logprobs = options.logprobs,
+      .prompt_logprobs = options.prompt_logprobs,
+      .prompt_only = options.max_tokens == 0,
       .stream = options.stream,
       .include_usage = options.include_usage,
       .continuous_usage = options.continuous_usage};
   for (const AnswerPlan::Prompt& prompt : plan.prompts) {
     const auto tokens = static_cast<int64_t>(prompt.generation.prompt.size());
     session.prompt_tokens += tokens;
-    session.choices.insert(session.choices.end(), static_cast<size_t>(options.choices),
-                           ChoicePlan{tokens, prompt.echo});
+    for (int64_t i = 0; i < options.choices; ++i) {
+      session.choices.push_back(
+          {.prompt_tokens = tokens, .echo = prompt.echo, .counts_prompt = i == 0});
+    }
   }
   return session;
 }
@@ -397,10 +389,13 @@ Status Service::Impl::StartChat(const HttpRequest& request, const Reply& reply) 
   ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
 
   ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeChatGeneration(chat, model, facts));
-  auto format = std::make_unique<ChatFormat>(
-      AnswerId("chatcmpl-", options, request, reply), UnixSeconds(), model.names.front(),
-      LogprobWriter(*model.tokenizer, options.skip_special_tokens));
-  AnswerPlan plan{.options = options, .prompts = {{std::move(generation), ""}}};
+  AnswerPlan plan{.options = options,
+                  .id = AnswerId("chatcmpl-", options, request, reply),
+                  .is_chat = true,
+                  .prompts = {{std::move(generation), nullptr}}};
+  auto format =
+      std::make_unique<ChatFormat>(plan.id, UnixSeconds(), model.names.front(),
+                                   LogprobWriter(*model.tokenizer, options.skip_special_tokens));
   return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
 }
 
@@ -416,22 +411,29 @@ Status Service::Impl::StartCompletions(const HttpRequest& request, const Reply& 
   const RequestOptions& options = completion.options;
   ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
 
-  AnswerPlan plan{.options = options, .prompts = {}};
-  ERNE_ASSIGN_OR_RETURN(const GenerationRequest shared, MakeGeneration(options, model, facts));
+  AnswerPlan plan{
+      .options = options, .id = AnswerId("cmpl-", options, request, reply), .prompts = {}};
+  ERNE_ASSIGN_OR_RETURN(GenerationRequest shared, MakeGeneration(options, model, facts));
+  if (completion.echo) {
+    shared.prompt_logprobs = std::max(shared.prompt_logprobs, options.logprobs);
+  }
   for (size_t i = 0; i < completion.prompts.size(); ++i) {
-    const PromptLimit limit = {.completion = options.max_tokens.value_or(1),
+    const PromptLimit limit = {.completion = std::max<int64_t>(1, options.max_tokens.value_or(1)),
                                .prompt_field = completion.PromptField(i),
                                .completion_field = options.max_tokens_field};
-    AnswerPlan::Prompt prompt{.generation = shared, .echo = ""};
+    AnswerPlan::Prompt prompt{.generation = shared, .echo = nullptr};
     ERNE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
                           EncodeCompletionPrompt(completion, i, limit, model, facts));
     ERNE_RETURN_IF_ERROR(SetPrompt(std::move(tokens), options, CompletionRequest::kDefaultMaxTokens,
                                    limit, model, prompt.generation));
-    if (completion.echo) prompt.echo = EchoedPrompt(completion, i, model);
+    if (completion.echo) {
+      prompt.echo =
+          std::make_shared<Echo>(MakeEcho(completion, i, prompt.generation.prompt, model));
+    }
     plan.prompts.push_back(std::move(prompt));
   }
   auto format = std::make_unique<CompletionFormat>(
-      AnswerId("cmpl-", options, request, reply), UnixSeconds(), model.names.front(),
+      plan.id, UnixSeconds(), model.names.front(),
       LogprobWriter(*model.tokenizer, options.skip_special_tokens));
   return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
 }
@@ -454,10 +456,13 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
     GenerationRequest& generation = prompt.generation;
     // Each prompt draws as it would alone; equal prompts without a seed have answers of their own.
     if (!plan.options.seed) generation.sampling.seed = RandomBits();
+    generation.timeout_ms = ShorterTimeout(generation.timeout_ms, options_.request_timeout_ms);
     for (int64_t i = 0; i < plan.options.choices; ++i) {
+      generation.id = answers == 1 ? plan.id : StrCat(plan.id, "-", index);
       // The session cancels the earlier ones when it goes without having been started.
       ERNE_RETURN_IF_ERROR(model.engine->Submit(generation, session->stream(index++)));
       ++generation.sampling.seed;
+      if (plan.is_chat) generation.prompt_logprobs = -1;  // the first choice tells
     }
   }
   HttpResponse head;

@@ -20,6 +20,9 @@ struct ServiceOptions {
   // /health says that the engine hangs when work waits and no step has ended for this long. Far
   // above a slow machine's longest step: a busy server must not look dead.
   int64_t stall_ms = 60'000;
+  // An answer that is not complete in this time ends with an error; a request may ask for less. 0:
+  // none.
+  int64_t request_timeout_ms = 0;
 };
 
 // Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models

@@ -238,8 +238,9 @@ TEST_F(ServiceTest, ChatWholeAndStreamed) {
   auto whole = Chat("");
   EXPECT_EQ(whole->head.status, 200);
   EXPECT_EQ(Content(*whole), "efg");
-  EXPECT_EQ(whole->BodyJson().Find("usage")->Dump(),
-            R"({"prompt_tokens":21,"total_tokens":25,"completion_tokens":4})");
+  EXPECT_EQ(
+      whole->BodyJson().Find("usage")->Dump(),
+      R"({"prompt_tokens":21,"total_tokens":25,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":0}})");
   auto stream = Chat(R"("stream":true,"stream_options":{"include_usage":true})");
   EXPECT_EQ(stream->head.content_type, "text/event-stream; charset=utf-8");
   EXPECT_EQ(stream->Header("Cache-Control"), "no-cache");
@@ -469,12 +470,14 @@ TEST_F(ServiceTest, CompletionsOfEveryForm) {
   EXPECT_EQ(TextsOf(*one), Texts{"bcdefg"});
   EXPECT_EQ(one->BodyJson().Find("object")->AsString(), "text_completion");
   EXPECT_TRUE(one->BodyJson().Find("id")->AsString().starts_with("cmpl-"));
-  EXPECT_EQ(one->BodyJson().Find("usage")->Dump(),
-            R"({"prompt_tokens":2,"total_tokens":9,"completion_tokens":7})");
+  EXPECT_EQ(
+      one->BodyJson().Find("usage")->Dump(),
+      R"({"prompt_tokens":2,"total_tokens":9,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":0}})");
   auto list = Complete(R"("prompt":["ab",[97,97,97]],"n":2,"max_tokens":2)");
   EXPECT_EQ(TextsOf(*list), (Texts{"bc", "bc", "cd", "cd"}));
-  EXPECT_EQ(list->BodyJson().Find("usage")->Dump(),
-            R"({"prompt_tokens":5,"total_tokens":13,"completion_tokens":8})");
+  EXPECT_EQ(
+      list->BodyJson().Find("usage")->Dump(),
+      R"({"prompt_tokens":5,"total_tokens":13,"completion_tokens":8,"prompt_tokens_details":{"cached_tokens":0}})");
   EXPECT_EQ(TextsOf(*Complete(R"("prompt":[[97,258],"a</s>"],"max_tokens":1)")), (Texts{"b", "b"}))
       << "a control token in a prompt is one";
   EXPECT_EQ(TextsOf(*Complete(R"("prompt":["ab",[97,258]],"max_tokens":1,"echo":true)")),

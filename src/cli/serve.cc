@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -215,6 +216,8 @@ int Serve(const ServeOptions& options) {
 
   ServiceOptions service_options;
   service_options.api_keys = options.api_keys;
+  service_options.request_timeout_ms =
+      static_cast<int64_t>(std::ceil(options.request_timeout_s * 1000));
   service_options.loading_names = NamesOf(**files, options);
   Service service(std::move(service_options));
   HttpServerOptions http_options;

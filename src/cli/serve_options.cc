@@ -36,7 +36,7 @@ constexpr TolerantFlag kTolerated[] = {
     {"enable-request-id-headers", true, "every answer carries X-Request-Id"},
     {"enable-server-load-tracking", true, "/health shows the load"},
     {"enable-per-request-metrics", true, "there are no such metrics"},
-    {"enable-prompt-tokens-details", true, "no tokens are cached"},
+    {"enable-prompt-tokens-details", true, "usage always tells cached_tokens"},
     {"enable-sleep-mode", true, "the model stays loaded"},
     {"enable-auto-tool-choice", true, "requests with tools are refused"},
     {"tool-call-parser", false, "requests with tools are refused"},
@@ -77,7 +77,10 @@ const std::vector<RefusedFlag>& RefusedFlags() {
       {"tokenizer", false, "the tokenizer is read from the model's folder"},
       {"tokenizer-mode", false, "there is one tokenizer", {"auto", "slow"}},
       {"kv-cache-dtype", false, "keys and values are kept in float32", {"auto", "float32"}},
-      {"scheduling-policy", false, "requests are served in the order of arrival", {"fcfs"}},
+      {"scheduling-policy",
+       false,
+       "lower `priority` goes first, then who came first",
+       {"fcfs", "priority"}},
       {"task", false, "erne generates text", {"auto", "generate"}},
       {"runner", false, "erne generates text", {"auto", "generate"}},
       {"enable-lora", true, "LoRA adapters are not supported"},
@@ -171,6 +174,12 @@ void AddServerFlags(FlagTable& flags, ServeOptions& options) {
       .Add("shutdown-timeout", &options.shutdown_timeout_s, "SECONDS",
            {"How long running answers may take to finish after SIGTERM or Ctrl-C",
             "收到 SIGTERM 或 Ctrl-C 后，最多等多少秒让正在生成的回答写完"})
+      .Range(0, 86400);
+  flags
+      .Add("request-timeout", &options.request_timeout_s, "SECONDS",
+           {"Answers that are not complete in this time end with an error (504); a request may ask "
+            "for less (`timeout`); 0: no limit",
+            "超过此秒数仍未完成的回答以错误（504）结束；请求可用 `timeout` 要求更短；0 表示不限"})
       .Range(0, 86400);
 }
 

@@ -34,6 +34,7 @@ struct ServeOptions {
   std::string generation_config = "auto";
 
   int64_t shutdown_timeout_s = 30;
+  double request_timeout_s = 0;  // 0: none
   LogOptions log;
 
   std::vector<std::string> warnings;  // about flags that have no effect

@@ -34,7 +34,8 @@ def test_a_prompt_written_out_gives_what_the_chat_gives(mini, case):
         answer = complete(mini, prompt, max_tokens=limit, **EXACT)
         assert texts(answer) == [case["text"]]
         assert answer.json["usage"] == {"prompt_tokens": len(case["prompt_ids"]), "completion_tokens": limit,
-                                        "total_tokens": len(case["prompt_ids"]) + limit}
+                                        "total_tokens": len(case["prompt_ids"]) + limit,
+                                        "prompt_tokens_details": answer.json["usage"]["prompt_tokens_details"]}
 
 
 def test_four_forms_of_a_prompt(mini):
@@ -112,8 +113,12 @@ BAD = {
     "suffix": ({"suffix": "x"}, "suffix"),
     "best_of": ({"best_of": 3}, "best_of"),
     "logprobs above 20": ({"logprobs": 21}, "logprobs"),
-    "echo with logprobs": ({"echo": True, "logprobs": 1}, "echo"),
     "max_tokens": ({"max_tokens": 0}, "max_tokens"),
+    "prompt_logprobs in a stream": ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+    "prompt_logprobs above 20": ({"prompt_logprobs": 21}, "prompt_logprobs"),
+    "a priority of another kind": ({"priority": "high"}, "priority"),
+    "an empty salt": ({"cache_salt": ""}, "cache_salt"),
+    "no time at all": ({"timeout": 0}, "timeout"),
     "too long": ({"prompt": "好" * 5000}, "prompt"),
     "answer too long": ({"max_tokens": 5000}, "max_tokens"),
     "one of the prompts too long": ({"prompt": ["好", "好" * 5000]}, "prompt[1]"),
