@@ -197,14 +197,17 @@ void AnnounceReady(const ServeOptions& options, const ServedModel& model, const 
                             << ", total num tokens: " << stats.kv_blocks_used * kKvBlockSize;
 }
 
-// New requests are refused, running ones get their time.
+// Running requests get their time. New ones are answered with 503 all the while, so that a load
+// balancer sees a server that says no rather than one that is not there.
 void ShutDown(const ServeOptions& options, Service& service, HttpServer& server,
-              const ServedModel& model) {
-  ERNE_LOG(kInfo, "serve") << "Shutting down: running answers have " << options.shutdown_timeout_s
+              const ServedModel& model, int signal) {
+  ERNE_LOG(kInfo, "serve") << (signal == SIGINT ? "SIGINT" : "SIGTERM")
+                           << ": shutting down. Running answers have " << options.shutdown_timeout_s
                            << " s to finish; a second signal ends at once.";
   service.SetDraining();
-  server.StopAccepting();
+  server.StopKeepAlive();
   model.engine->Shutdown(options.shutdown_timeout_s * 1000);
+  server.StopAccepting();
   server.Drain(kLastBytesMs);
   ERNE_LOG(kInfo, "serve") << "Stopped.";
 }
@@ -221,7 +224,10 @@ int Serve(const ServeOptions& options) {
   service_options.loading_names = NamesOf(**files, options);
   Service service(std::move(service_options));
   HttpServerOptions http_options;
-  http_options.threads = std::clamp(UsableCpus(), 2, 4);
+  // With the executor's threads, the engine's, the front's, the monitor's and this one the process
+  // has at most 8 threads more than CPUs.
+  http_options.threads = std::clamp(UsableCpus(), 3, 4);
+  http_options.urgent_path = "/health";
   HttpServer server(service, http_options);
   std::string page_url;
   const Result<uint16_t> port = Bind(options, server, page_url);
@@ -233,8 +239,8 @@ int Serve(const ServeOptions& options) {
   BackgroundLoad load(options, *files, service);
   std::shared_ptr<ServedModel> model;
   const sigset_t signals = ServerSignals();
+  int signal = 0;
   while (true) {
-    int signal = 0;
     if (::sigwait(&signals, &signal) != 0) continue;
     if (signal != SIGUSR1) break;
     std::optional<Result<std::shared_ptr<ServedModel>>> loaded = load.Take();
@@ -249,7 +255,7 @@ int Serve(const ServeOptions& options) {
     ERNE_LOG(kInfo, "serve") << "Stopped while loading.";
     std::_Exit(0);
   }
-  ShutDown(options, service, server, *model);
+  ShutDown(options, service, server, *model, signal);
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// What keeps large requests from standing in the way of the others: how many are worked on at a
-// time, and how many bytes of them may wait in memory.
+// What keeps requests from standing in each other's way: how many are worked on at a time, and how
+// many bytes of them may wait in memory.
 #pragma once
 
 #include <atomic>

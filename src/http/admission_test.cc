@@ -1,7 +1,11 @@
-// Large requests must not stand in the way of small ones.
+// Large requests must not stand in the way of small ones, small ones not in the way of streams, and
+// nothing at all in the way of a health check.
 #include "http/admission.h"
 
+#include <atomic>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -53,12 +57,14 @@ class GatedHandler : public HttpHandler {
  public:
   void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) override {
     if (request.path == "/work") {
+      ++at_the_gate;
       begun.Set();
       EXPECT_TRUE(gate.Wait());
     }
     writer->Send({200, "text/plain", StrCat(request.path, " ", request.body.size()), {}});
   }
 
+  std::atomic<int> at_the_gate{0};
   Flag begun;
   Flag gate;
 };
@@ -102,6 +108,92 @@ TEST_F(AdmissionTest, LargeRequestsLeaveAThreadToTheOthers) {
   handler_.gate.Set();
   for (const int i : {0, 1, 2, 4, 5}) {
     EXPECT_THAT(large[i]->ReceiveResponse(), EndsWith("/work 100000"));
+  }
+}
+
+TEST_F(AdmissionTest, SmallRequestsLeaveAThreadToTheOthersToo) {
+  Start({});
+  std::vector<std::unique_ptr<Client>> busy;
+  for (const size_t bytes : {1000, 1000, 1000, 1000, 100'000, 100'000}) {
+    busy.push_back(std::make_unique<Client>(port_));
+    busy.back()->Send(Post("/work", bytes));
+  }
+  ASSERT_TRUE(handler_.begun.Wait());
+  for (int i = 0; i < 20; ++i) {
+    Client other(port_);
+    other.Get("/page");
+    EXPECT_THAT(other.ReceiveResponse(), EndsWith("/page 0"));
+  }
+  handler_.gate.Set();
+  for (const auto& client : busy) EXPECT_THAT(client->ReceiveResponse(), HasSubstr("/work 100"));
+}
+
+TEST_F(AdmissionTest, AnUrgentRequestIsAnsweredWhenEveryThreadIsBusy) {
+  HttpServerOptions options;
+  options.urgent_path = "/health";
+  Start(options);
+  std::vector<std::unique_ptr<Client>> busy;
+  for (int i = 0; i < 2 * options.threads; ++i) {
+    busy.push_back(std::make_unique<Client>(port_));
+    busy.back()->Get("/work");  // nothing to read: handled wherever it arrives
+  }
+  while (handler_.at_the_gate < options.threads) std::this_thread::yield();
+  Client kept(port_);
+  for (const std::string_view path : {"/health", "/health/live", "/health"}) {
+    kept.Get(path);
+    EXPECT_THAT(kept.ReceiveResponse(), EndsWith(StrCat(path, " 0")));
+    Client fresh(port_);
+    for (const char c : StrCat("GET ", path, " HTTP/1.1\r\nHost: h\r\n\r\n")) {
+      fresh.Send(std::string(1, c));
+    }
+    EXPECT_THAT(fresh.ReceiveResponse(), EndsWith(StrCat(path, " 0")));
+  }
+  kept.Get("/work");  // the same connection goes where it has to wait
+  kept.Get("/health");
+  Client fresh(port_);
+  fresh.Get("/health");
+  EXPECT_THAT(fresh.ReceiveResponse(), EndsWith("/health 0"));
+  EXPECT_EQ(handler_.at_the_gate, options.threads);
+  handler_.gate.Set();
+  for (const auto& client : busy) EXPECT_THAT(client->ReceiveResponse(), EndsWith("/work 0"));
+  EXPECT_THAT(kept.ReceiveResponse(), EndsWith("/work 0"));
+  EXPECT_THAT(kept.ReceiveResponse(), EndsWith("/health 0"));
+}
+
+TEST_F(AdmissionTest, PipelinedRequestsOfEitherKindKeepTheirOrder) {
+  HttpServerOptions options;
+  options.urgent_path = "/health";
+  Start(options);
+  Client client(port_);
+  std::string all;
+  for (int i = 0; i < 50; ++i) {
+    all += StrCat("GET /health/", i, " HTTP/1.1\r\nHost: h\r\n\r\n");
+    if (i % 2 == 1) all += Post(StrCat("/x", i), 10);
+  }
+  client.Send(all);
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_THAT(client.ReceiveResponse(), EndsWith(StrCat("/health/", i, " 0")));
+    if (i % 2 == 0) continue;
+    ASSERT_THAT(client.ReceiveResponse(), EndsWith(StrCat("/x", i, " 10")));
+  }
+  EXPECT_EQ(client.received, "");
+}
+
+TEST_F(AdmissionTest, TheServerEndsWhileConnectionsMove) {
+  HttpServerOptions options;
+  options.urgent_path = "/health";
+  for (int round = 0; round < 20; ++round) {
+    Start(options);
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int i = 0; i < 20; ++i) {
+      clients.push_back(std::make_unique<Client>(port_));
+      clients.back()->Send(i % 2 == 0 ? Post("/small", 10) : "GET /health");
+    }
+    server_.reset();
+    for (const auto& client : clients) {
+      const std::string answer = client->ReceiveAll();
+      EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 200 ")) << answer;
+    }
   }
 }
 

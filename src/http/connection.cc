@@ -9,11 +9,13 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <netinet/tcp.h>
+#include <unistd.h>
 
 #include "api/errors.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "http/first_bytes.h"
 #include "http/response_format.h"
 
 namespace erne {
@@ -25,7 +27,7 @@ using boost::system::error_code;
 // Bytes that a client may send ahead while it waits for an answer; beyond them nothing is read
 // until the answer is out.
 constexpr size_t kMaxReadAhead = 64 * 1024;
-// A body above this is a large request. Smaller ones are handled in a few milliseconds.
+// A body above this is a large request. Smaller ones are handled in about a millisecond.
 constexpr size_t kLargeBody = 16 * 1024;
 // A body above this leaves so many small pieces of freed memory that giving them back is worth some
 // milliseconds: JSON takes about 20 times the bytes of its text.
@@ -204,10 +206,13 @@ void ServerCore::AnswerEnds() {
   if (--answers == 0) idle.notify_all();
 }
 
-Connection::Connection(std::shared_ptr<ServerCore> core, Socket socket)
+Connection::Connection(std::shared_ptr<ServerCore> core, Socket socket, Place place,
+                       std::string received)
     : core_(std::move(core)),
+      place_(place),
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
+      input_(std::move(received)),
       body_bytes_(core_->waiting_bytes) {}
 
 void Connection::Start() {
@@ -215,10 +220,13 @@ void Connection::Start() {
     if (!self->core_->Register(self)) return;
     error_code ignored;  // the peer may have gone already: reading finds out
     self->socket_.non_blocking(true, ignored);
-    self->socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-    self->socket_.set_option(asio::socket_base::keep_alive(true), ignored);
-    WatchTheHost(self->socket_.native_handle());
+    if (self->place_ == Place::kPool) {  // the front answers in one piece, or not for long
+      self->socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+      self->socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+      WatchTheHost(self->socket_.native_handle());
+    }
     self->SetDeadline(self->IdleTimeout());
+    if (!self->input_.empty()) self->Parse();
     self->ArmRead();
   });
 }
@@ -296,6 +304,11 @@ void Connection::Probe() {
 
 void Connection::Parse() {
   if (!reader_) {
+    if (place_ == Place::kFront) {
+      const FirstBytes first = LookAtFirstBytes(input_, core_->options.urgent_path);
+      if (first == FirstBytes::kTooFew) return;
+      if (first == FirstBytes::kOrdinary) return MoveToPool();
+    }
     reader_ = std::make_unique<RequestReader>(
         RequestLimits{core_->options.max_header_bytes, core_->options.max_body_bytes});
     // From its first byte a request has this long to arrive as a whole, however slowly it trickles.
@@ -315,6 +328,22 @@ void Connection::Parse() {
     case RequestReader::State::kDone:
       return Dispatch();
   }
+}
+
+// The socket and what was read from it go on as another connection. Nothing is being written:
+// requests are parsed when the last answer is out.
+void Connection::MoveToPool() {
+  error_code error;
+  const asio::ip::tcp protocol = socket_.local_endpoint(error).protocol();
+  Socket socket(asio::make_strand(core_->pool));
+  const int fd = error ? -1 : socket_.release(error);
+  if (!error) socket.assign(protocol, fd, error);
+  if (error) {
+    if (fd >= 0) ::close(fd);
+    return Gone();
+  }
+  std::make_shared<Connection>(core_, std::move(socket), Place::kPool, std::move(input_))->Start();
+  Gone();  // what is left holds no socket
 }
 
 void Connection::Dispatch() {
@@ -339,29 +368,31 @@ void Connection::Dispatch() {
   }
 }
 
-// Calls the handler, on the strand: at once, or for a large request when its turn has come.
+// Calls the handler, on the strand: at once where nothing but a head is to be read, and else when
+// the request's turn has come.
 void Connection::RunHandler(HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
   // An exception drops the writer, and with it goes an answer 500.
   const auto handle = [this](HttpRequest& taken, std::shared_ptr<ResponseWriter>& to) {
     Guard("the handler", [&] { core_->handler.Handle(std::move(taken), std::move(to)); });
   };
   const size_t size = request.body.size();
-  body_bytes_.Set(size);
-  if (size <= kLargeBody) {
+  if (place_ == Place::kFront || size == 0) {
     body_bytes_.Set(0);
     return handle(request, writer);
   }
+  body_bytes_.Set(size);
+  WorkLane& lane = size > kLargeBody ? core_->large_lane : core_->small_lane;
   struct Work {
     HttpRequest request;
     std::shared_ptr<ResponseWriter> writer;
     ByteShare bytes;
   };
   auto work = std::make_shared<Work>(std::move(request), std::move(writer), std::move(body_bytes_));
-  core_->lane.Enter([self = shared_from_this(), work = std::move(work), handle, size] {
-    asio::post(self->socket_.get_executor(), [self, work, handle, size] {
+  lane.Enter([self = shared_from_this(), work = std::move(work), handle, size, &lane] {
+    asio::post(self->socket_.get_executor(), [self, work, handle, size, &lane] {
       if (self->phase_ != Phase::kClosed) handle(work->request, work->writer);
       if (size > kHugeBody) ReturnFreeMemory();
-      self->core_->lane.Leave();
+      lane.Leave();
     });
   });
 }

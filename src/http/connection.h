@@ -5,6 +5,12 @@
 // an Exchange under its mutex, and the strand picks it up. One request is answered at a time;
 // further ones that a client sends ahead (pipelining) wait in the input buffer.
 //
+// Where does a connection live? Every one begins at the front: one thread that accepts, looks at
+// the first bytes, and answers urgent requests (HttpServerOptions::urgent_path) itself. With its
+// first other request the socket moves to the pool, the threads that read, answer and stream, and
+// stays there. So whatever keeps the pool busy, a health check waits for nothing but other
+// connections' first bytes.
+//
 // When is a client gone? A reset or a failed write says so. An end of file does not: it only means
 // that the client sends no more, which a client that half-closes does on purpose (`nc -N`), while a
 // closed program or a cancelled fetch looks just the same. Most servers take it for gone and cut
@@ -46,8 +52,10 @@ struct ServerCore {
   ServerCore(HttpHandler& the_handler, const HttpServerOptions& the_options)
       : handler(the_handler),
         options(the_options),
-        io(the_options.threads),
-        lane(std::max(1, the_options.threads - 1)) {}
+        front(1),
+        pool(the_options.threads),
+        small_lane(std::max(1, the_options.threads - 2)),
+        large_lane(1) {}
 
   // False when the server is closing: the connection must not start.
   bool Register(const std::shared_ptr<Connection>& connection);
@@ -57,8 +65,10 @@ struct ServerCore {
 
   HttpHandler& handler;
   const HttpServerOptions options;
-  boost::asio::io_context io;
-  WorkLane lane;                      // of the handler, for large requests
+  boost::asio::io_context front;      // one thread
+  boost::asio::io_context pool;       // options.threads
+  WorkLane small_lane;                // the handler's work on requests with a body
+  WorkLane large_lane;                // on those with a large one
   ByteCount waiting_bytes{0};         // of request bodies that are not yet handled
   std::atomic<bool> draining{false};  // answers say "Connection: close"
 
@@ -97,8 +107,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
   using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Strand>;
 
-  // `socket` is connected and its executor is this connection's strand.
-  Connection(std::shared_ptr<ServerCore> core, Socket socket);
+  enum class Place { kFront, kPool };
+
+  // `socket` is connected and its executor is this connection's strand, at `place`. `received` was
+  // read from it and is not yet consumed.
+  Connection(std::shared_ptr<ServerCore> core, Socket socket, Place place,
+             std::string received = {});
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -122,6 +136,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnReadable(const boost::system::error_code& error);
   void OnEndOfFile();
   void Parse();
+  void MoveToPool();
   void Dispatch();
   void RunHandler(HttpRequest request, std::shared_ptr<ResponseWriter> writer);
   void Refuse(int status, std::string message);
@@ -145,6 +160,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Guard(const char* what, Callback&& callback);
 
   const std::shared_ptr<ServerCore> core_;
+  const Place place_;
   Socket socket_;
   boost::asio::steady_timer timer_;
   Phase phase_ = Phase::kReading;

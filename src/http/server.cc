@@ -33,12 +33,15 @@ std::string HostAndPort(const std::string& host, uint16_t port) {
                                              : StrCat("[", host, "]:", port);
 }
 
-// One bound address. Its loop runs on its own strand.
+// Connections that are accepted in a row before other events of the front get their turn.
+constexpr int kAcceptBatch = 64;
+
+// One bound address. Its loop runs at the front.
 class Listener : public std::enable_shared_from_this<Listener> {
  public:
   explicit Listener(std::shared_ptr<ServerCore> core)
       : core_(std::move(core)),
-        acceptor_(asio::make_strand(core_->io)),
+        acceptor_(asio::make_strand(core_->front)),
         timer_(acceptor_.get_executor()) {}
 
   error_code Open(const tcp::endpoint& endpoint) {
@@ -57,6 +60,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
     acceptor_.bind(endpoint, error);
     if (error) return error;
     acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) return error;
+    acceptor_.non_blocking(true, error);
     return error;
   }
 
@@ -81,22 +86,26 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
  private:
   void Accept() {
-    acceptor_.async_accept(
-        asio::make_strand(core_->io),
-        [self = shared_from_this()](const error_code& error, Connection::Socket socket) {
-          self->OnAccepted(error, std::move(socket));
-        });
+    acceptor_.async_wait(tcp::acceptor::wait_read,
+                         [self = shared_from_this()](const error_code& error) {
+                           if (self->acceptor_.is_open()) self->AcceptSome(error);
+                         });
   }
 
-  void OnAccepted(const error_code& error, Connection::Socket socket) {
-    if (!acceptor_.is_open()) return;
-    if (!error) {
-      std::make_shared<Connection>(core_, std::move(socket))->Start();
-      return Accept();
+  // In batches, so that thousands who come at once do not fill the kernel's queue, where a further
+  // one would wait for a second.
+  void AcceptSome(error_code error) {
+    for (int i = 0; i < kAcceptBatch && !error; ++i) {
+      Connection::Socket socket(asio::make_strand(core_->front));
+      acceptor_.accept(socket, error);
+      // A client that gave up before we came to it is no matter.
+      if (error == asio::error::connection_aborted) error = {};
+      if (!error && socket.is_open()) {
+        std::make_shared<Connection>(core_, std::move(socket), Connection::Place::kFront)->Start();
+      }
     }
-    // A client that gave up before we came to it is no matter; anything else (no descriptors, no
-    // memory) needs time.
-    if (error == asio::error::connection_aborted) return Accept();
+    if (!error || error == asio::error::would_block) return Accept();
+    // Anything else (no descriptors, no memory) needs time.
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_warning_) {
       next_warning_ = now + std::chrono::seconds(10);
@@ -134,10 +143,13 @@ Status BindError(const std::string& host, uint16_t port, const error_code& error
 class HttpServer::Impl {
  public:
   Impl(HttpHandler& handler, const HttpServerOptions& options)
-      : core_(std::make_shared<ServerCore>(handler, options)), work_(core_->io.get_executor()) {
+      : core_(std::make_shared<ServerCore>(handler, options)),
+        front_work_(core_->front.get_executor()),
+        pool_work_(core_->pool.get_executor()) {
     for (int i = 0; i < std::max(1, options.threads); ++i) {
-      threads_.emplace_back([this] { Run(); });
+      threads_.emplace_back([this] { Run(core_->pool); });
     }
+    front_thread_ = std::thread([this] { Run(core_->front); });
   }
 
   ~Impl() {
@@ -150,7 +162,11 @@ class HttpServer::Impl {
     }
     for (const auto& connection : connections) connection->Close();
     connections.clear();
-    work_.reset();  // the threads end when what is posted has run
+    // The threads end when what is posted has run. The front first: it may still move a connection
+    // to the pool, which then refuses it.
+    front_work_.reset();
+    front_thread_.join();
+    pool_work_.reset();
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -187,8 +203,10 @@ class HttpServer::Impl {
     return port;
   }
 
+  void StopKeepAlive() { core_->draining.store(true); }
+
   void StopAccepting() {
-    core_->draining.store(true);
+    StopKeepAlive();
     std::vector<std::shared_ptr<Listener>> listeners;
     {
       const std::lock_guard lock(listeners_mutex_);
@@ -209,7 +227,7 @@ class HttpServer::Impl {
     if (ToLowerAscii(name) == "localhost") {
       return {asio::ip::address_v4::loopback(), asio::ip::address_v6::loopback()};
     }
-    tcp::resolver resolver(core_->io);
+    tcp::resolver resolver(core_->front);
     std::vector<asio::ip::address> addresses;
     for (const auto& entry : resolver.resolve(name, "0", tcp::resolver::passive, error)) {
       addresses.push_back(entry.endpoint().address());
@@ -217,10 +235,10 @@ class HttpServer::Impl {
     return addresses;
   }
 
-  void Run() {
+  void Run(asio::io_context& io) {
     while (true) {
       try {
-        core_->io.run();
+        io.run();
         return;
       } catch (const std::exception&
                    error) {  // std::bad_alloc: that connection's step is lost, the others go on
@@ -230,8 +248,10 @@ class HttpServer::Impl {
   }
 
   const std::shared_ptr<ServerCore> core_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_;
-  std::vector<std::thread> threads_;
+  asio::executor_work_guard<asio::io_context::executor_type> front_work_;
+  asio::executor_work_guard<asio::io_context::executor_type> pool_work_;
+  std::thread front_thread_;
+  std::vector<std::thread> threads_;  // of the pool
   std::mutex listeners_mutex_;
   std::vector<std::shared_ptr<Listener>> listeners_;
 };
@@ -244,6 +264,8 @@ HttpServer::~HttpServer() = default;
 Result<uint16_t> HttpServer::Listen(const std::string& host, uint16_t port) {
   return impl_->Listen(host, port);
 }
+
+void HttpServer::StopKeepAlive() { impl_->StopKeepAlive(); }
 
 void HttpServer::StopAccepting() { impl_->StopAccepting(); }
 

@@ -1,5 +1,5 @@
-// The HTTP listener: Boost.Beast over a few threads, HTTP/1.1 with keep-alive, limits, and streams
-// with back-pressure.
+// The HTTP listener: Boost.Beast over a few threads, HTTP/1.1 with keep-alive, limits, streams with
+// back-pressure, and an answer to health checks whatever the load.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,14 @@
 namespace erne {
 
 struct HttpServerOptions {
-  // Large requests keep all of them busy but one (of several), which is left for what must be
-  // answered at once and for what streams.
-  int threads = 2;
+  // That read, answer and stream. The work on large requests keeps one of them busy, that on small
+  // ones all but two, so of three or more one is left for what streams. (One more accepts.)
+  int threads = 3;
+  // GET and HEAD of this path and of those below it have a thread of their own: the one that
+  // accepts. The handler must answer them in microseconds. Empty: none.
+  std::string urgent_path;
   size_t max_body_bytes = 32 * 1024 * 1024;  // a larger one is a 413
-  // Of large requests that arrive or wait; one more is a 503. Small ones are always taken.
+  // Of requests that arrive or wait; one more large one is a 503. Small ones are always taken.
   size_t max_waiting_bytes = 256 * 1024 * 1024;
   size_t max_header_bytes = 64 * 1024;  // a larger one is a 431
   // Keep-alive connections; also the time to send one whole request, and the time in which a client
@@ -38,8 +41,10 @@ class HttpServer {
   // the process that holds the port. Returns the port.
   Result<uint16_t> Listen(const std::string& host, uint16_t port);
 
-  // Stops accepting; open answers go on, and say "Connection: close". Returns when the ports are
-  // free. Not to be called from the handler.
+  // From now on answers say "Connection: close". Requests are still accepted.
+  void StopKeepAlive();
+  // Stops accepting, too; open answers go on. Returns when the ports are free. Not to be called
+  // from the handler.
   void StopAccepting();
   // Waits until no answer is in progress, at most `timeout_ms`.
   void Drain(int64_t timeout_ms);

@@ -591,6 +591,19 @@ TEST_F(ServerTest, StopAcceptingLeavesOpenAnswers) {
   answer.join();
 }
 
+TEST_F(ServerTest, WithoutKeepAliveRequestsAreStillAnswered) {
+  Start();
+  Client open(port_);
+  open.Get("/a");
+  EXPECT_THAT(open.ReceiveResponse(), HasSubstr("Connection: keep-alive"));
+  server_->StopKeepAlive();
+  open.Get("/b");
+  EXPECT_THAT(open.ReceiveAll(), AllOf(HasSubstr("Connection: close"), EndsWith("GET /b ")));
+  Client fresh(port_);
+  fresh.Get("/c");
+  EXPECT_THAT(fresh.ReceiveAll(), AllOf(HasSubstr("Connection: close"), EndsWith("GET /c ")));
+}
+
 TEST_F(ServerTest, ClosingTheServerEndsOpenAnswers) {
   KeepWriter("/wait");
   Start();
