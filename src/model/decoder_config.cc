@@ -173,4 +173,16 @@ void RefuseSlidingWindow(ConfigReader& reader, const ModelSpec& spec, bool switc
   }
 }
 
+void RefuseQwenSlidingWindow(ConfigReader& reader, const ModelSpec& spec) {
+  const bool switched_on = reader.FlagOr("use_sliding_window", false);
+  RefuseSlidingWindow(reader, spec, switched_on,
+                      reader.IntOr("max_window_layers", 28, 0, kMaxConfigNumber));
+}
+
+void ReadAttentionBias(ConfigReader& reader, ModelSpec& spec) {
+  const bool bias = reader.FlagOr("attention_bias", false);
+  spec.attention.qkv_bias = bias;
+  spec.attention.output_bias = bias;
+}
+
 }  // namespace erne

@@ -29,6 +29,12 @@ ModelSpec ReadDecoder(ConfigReader& reader, const DecoderDefaults& defaults);
 void RefuseSlidingWindow(ConfigReader& reader, const ModelSpec& spec, bool switched_on,
                          int64_t first_windowed_layer);
 
+// The fields of Qwen2 and Qwen3: `use_sliding_window` for the layers from `max_window_layers` on.
+void RefuseQwenSlidingWindow(ConfigReader& reader, const ModelSpec& spec);
+
+// `attention_bias`: on all four projections of the attention; false where it is absent.
+void ReadAttentionBias(ConfigReader& reader, ModelSpec& spec);
+
 // `layers` of `spec` become kMoe where `is_moe(layer)`.
 template <typename IsMoe>
 void MarkMoeLayers(ModelSpec& spec, IsMoe is_moe) {

@@ -232,37 +232,35 @@ Text Evaluator::RunLoopAgain(const ForStatement& statement, const std::shared_pt
   return capture.Take();
 }
 
+Evaluator::Flow Evaluator::RenderBlock(const Body& body, Text& text) {
+  Capture capture(*this);
+  const ScopeFrame frame(*this);
+  const Flow flow = Execute(body);
+  if (flow == Flow::kNormal) text = capture.Take();
+  return flow;
+}
+
+Value Evaluator::FilterBlock(const Expr& filter, const Text& text) {
+  const Text* saved = std::exchange(block_text_, &text);
+  Value value = Eval(filter);
+  block_text_ = saved;
+  return value;
+}
+
 Evaluator::Flow Evaluator::ExecuteSetBlock(const SetBlockStatement& statement) {
   Text text;
-  {
-    Capture capture(*this);
-    const ScopeFrame frame(*this);
-    const Flow flow = Execute(statement.body);
-    if (flow != Flow::kNormal) return flow;
-    text = capture.Take();
-  }
-  Value value(text);
-  if (statement.filter != nullptr) {
-    const Text* saved = std::exchange(block_text_, &text);
-    value = Eval(*statement.filter);
-    block_text_ = saved;
-  }
-  Assign(statement.target, value);
+  const Flow flow = RenderBlock(statement.body, text);
+  if (flow != Flow::kNormal) return flow;
+  Assign(statement.target,
+         statement.filter == nullptr ? Value(text) : FilterBlock(*statement.filter, text));
   return Flow::kNormal;
 }
 
 Evaluator::Flow Evaluator::ExecuteFilterBlock(const FilterBlockStatement& statement) {
   Text text;
-  {
-    Capture capture(*this);
-    const ScopeFrame frame(*this);
-    const Flow flow = Execute(statement.body);
-    if (flow != Flow::kNormal) return flow;
-    text = capture.Take();
-  }
-  const Text* saved = std::exchange(block_text_, &text);
-  Print(Eval(*statement.filter));
-  block_text_ = saved;
+  const Flow flow = RenderBlock(statement.body, text);
+  if (flow != Flow::kNormal) return flow;
+  Print(FilterBlock(*statement.filter, text));
   return Flow::kNormal;
 }
 

@@ -67,6 +67,9 @@ class Evaluator {
   void ExecuteMacro(const MacroStatement& statement);
   void ExecuteCallBlock(const CallBlockStatement& statement);
   Flow ExecuteFilterBlock(const FilterBlockStatement& statement);
+  // What `body` prints goes to `text`; nothing does when a break or continue leaves it.
+  Flow RenderBlock(const Body& body, Text& text);
+  Value FilterBlock(const Expr& filter, const Text& text);
   Flow ExecuteWith(const WithStatement& statement);
   void Print(const Value& value);
   void Assign(const Target& target, const Value& value);

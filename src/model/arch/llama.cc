@@ -8,9 +8,7 @@ namespace {
 Result<ModelSpec> ReadSpec(const Json& config) {
   ConfigReader reader(config);
   ModelSpec spec = ReadDecoder(reader, {});
-  const bool bias = reader.FlagOr("attention_bias", false);
-  spec.attention.qkv_bias = bias;
-  spec.attention.output_bias = bias;
+  ReadAttentionBias(reader, spec);
   spec.mlp_bias = reader.FlagOr("mlp_bias", false);
   spec.dense_intermediate = reader.Count("intermediate_size");
   if (!reader.ok()) return reader.status();

@@ -11,9 +11,7 @@ Result<ModelSpec> ReadSpec(const Json& config) {
   ModelSpec spec = ReadDecoder(reader, {});
   spec.attention.qkv_bias = true;
   spec.dense_intermediate = reader.Count("intermediate_size");
-  const bool window = reader.FlagOr("use_sliding_window", false);
-  RefuseSlidingWindow(reader, spec, window,
-                      reader.IntOr("max_window_layers", 28, 0, kMaxConfigNumber));
+  RefuseQwenSlidingWindow(reader, spec);
   if (!reader.ok()) return reader.status();
   return spec;
 }

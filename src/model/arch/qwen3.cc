@@ -8,14 +8,10 @@ namespace {
 Result<ModelSpec> ReadSpec(const Json& config) {
   ConfigReader reader(config);
   ModelSpec spec = ReadDecoder(reader, {});
-  const bool bias = reader.FlagOr("attention_bias", false);
-  spec.attention.qkv_bias = bias;
-  spec.attention.output_bias = bias;
+  ReadAttentionBias(reader, spec);
   spec.attention.qk_norm = true;
   spec.dense_intermediate = reader.Count("intermediate_size");
-  const bool window = reader.FlagOr("use_sliding_window", false);
-  RefuseSlidingWindow(reader, spec, window,
-                      reader.IntOr("max_window_layers", 28, 0, kMaxConfigNumber));
+  RefuseQwenSlidingWindow(reader, spec);
   if (!reader.ok()) return reader.status();
   return spec;
 }

@@ -41,9 +41,7 @@ std::set<int64_t> ReadDenseLayers(ConfigReader& reader) {
 Result<ModelSpec> ReadSpec(const Json& config) {
   ConfigReader reader(config);
   ModelSpec spec = ReadDecoder(reader, {});
-  const bool bias = reader.FlagOr("attention_bias", false);
-  spec.attention.qkv_bias = bias;
-  spec.attention.output_bias = bias;
+  ReadAttentionBias(reader, spec);
   spec.attention.qk_norm = true;
   ReadMoe(reader, spec.moe);
   const int64_t step = reader.CountOr("decoder_sparse_step", 1);
