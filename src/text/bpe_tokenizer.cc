@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "base/unicode/character_class.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
-#include "text/unicode.h"
+#include "text/nfc.h"
 
 namespace erne {
 namespace {

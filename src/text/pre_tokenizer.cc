@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/unicode/character_class.h"
 #include "base/utf8.h"
-#include "text/unicode.h"
 
 namespace erne {
 namespace {

@@ -1,40 +1,31 @@
 #include "chat/jinja/unicode.h"
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 
+#include "base/unicode/character_class.h"
+#include "base/unicode/tables.h"
 #include "base/utf8.h"
-#include "chat/jinja/unicode_tables.h"
 
 namespace erne::jinja {
 namespace {
 
-template <size_t N>
-bool InRanges(const CharRange (&ranges)[N], char32_t c) {
-  const auto* range = std::upper_bound(
-      std::begin(ranges), std::end(ranges), c,
-      [](char32_t character, const CharRange& one) { return character < one.first; });
-  return range != std::begin(ranges) && c <= std::prev(range)->last;
-}
+using unicode::CaseExpansion;
+using unicode::kToLower;
+using unicode::kToUpper;
+using unicode::kUpperExpansions;
 
-template <size_t N>
-char32_t MapCase(const CaseRange (&ranges)[N], char32_t c) {
-  // Ranges with stride 2 interleave, so several may begin before `c` and reach it; at most two do.
-  const auto* range = std::upper_bound(
-      std::begin(ranges), std::end(ranges), c,
-      [](char32_t character, const CaseRange& one) { return character < one.first; });
-  for (int back = 0; back < 2 && range != std::begin(ranges); ++back) {
-    --range;
-    if (c <= range->last && (c - range->first) % range->stride == 0) return c + range->delta;
-  }
-  return c;
+char32_t MapCase(std::span<const unicode::CaseRange> table, char32_t c) {
+  const auto* range = unicode::FindRange(table, c);
+  const bool maps = range != nullptr && (c - range->first) % range->stride == 0;
+  return maps ? c + range->delta : c;
 }
 
 const CaseExpansion* FindExpansion(char32_t c) {
-  const auto* found = std::lower_bound(
-      std::begin(kUpperExpansions), std::end(kUpperExpansions), c,
+  const auto found = std::lower_bound(
+      kUpperExpansions.begin(), kUpperExpansions.end(), c,
       [](const CaseExpansion& one, char32_t character) { return one.character < character; });
-  return found != std::end(kUpperExpansions) && found->character == c ? found : nullptr;
+  return found != kUpperExpansions.end() && found->character == c ? &*found : nullptr;
 }
 
 // The Latin letters that exist as one character in upper, title and lower form ("Ǆ", "ǅ", "ǆ").
@@ -54,17 +45,14 @@ bool TitleOfDigraph(char32_t c, char32_t& title) {
 
 bool IsSpace(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F);
-  return InRanges(kSpaces, c);
+  return IsWhiteSpace(c);
 }
 bool IsPrintable(char32_t c) {
   if (c < 0x80) return c >= 0x20 && c != 0x7F;
-  return !InRanges(kUnprintable, c);
+  return unicode::FindRange(unicode::kUnprintable, c) == nullptr;
 }
-bool IsAlpha(char32_t c) { return InRanges(kLetters, c); }
-bool IsDecimal(char32_t c) {
-  if (c < 0x80) return c >= '0' && c <= '9';
-  return InRanges(kDecimals, c);
-}
+bool IsAlpha(char32_t c) { return IsLetter(c); }
+bool IsDecimal(char32_t c) { return IsDecimalDigit(c); }
 bool IsLower(char32_t c) { return FindExpansion(c) != nullptr || MapCase(kToUpper, c) != c; }
 bool IsUpper(char32_t c) { return ToLower(c) != c; }
 

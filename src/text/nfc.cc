@@ -1,29 +1,22 @@
-#include "text/unicode.h"
+#include "text/nfc.h"
 
 #include <algorithm>
-#include <iterator>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/unicode/tables.h"
 #include "base/utf8.h"
-#include "text/unicode_tables.h"
 
 namespace erne {
 namespace {
 
-// The entry of a sorted table whose range holds `c`, or null.
-template <typename Range>
-const Range* FindRange(const Range* table, size_t size, char32_t c) {
-  const Range* after =
-      std::upper_bound(table, table + size, c,
-                       [](char32_t value, const Range& range) { return value < range.first; });
-  return after != table && c <= (after - 1)->last ? after - 1 : nullptr;
-}
+using unicode::Decomposition;
+using unicode::kDecompositions;
 
 uint8_t CombiningClass(char32_t c) {
   if (c < 0x300) return 0;  // the first combining mark
-  const CombiningRange* range = FindRange(kCombining, kCombiningSize, c);
+  const auto* range = unicode::FindRange(unicode::kCombining, c);
   return range != nullptr ? range->combining_class : 0;
 }
 
@@ -44,11 +37,10 @@ void Decompose(char32_t c, std::vector<char32_t>& out) {
     if (index % kTrails != 0) out.push_back(kTrail + index % kTrails);
     return;
   }
-  const Decomposition* end = kDecompositions + kDecompositionsSize;
-  const Decomposition* entry =
-      std::lower_bound(kDecompositions, end, c,
+  const auto entry =
+      std::lower_bound(kDecompositions.begin(), kDecompositions.end(), c,
                        [](const Decomposition& d, char32_t value) { return d.composed < value; });
-  if (entry == end || entry->composed != c) {
+  if (entry == kDecompositions.end() || entry->composed != c) {
     out.push_back(c);
     return;
   }
@@ -67,8 +59,7 @@ char32_t Compose(char32_t first, char32_t second) {
   }
   static const auto& pairs = *[] {
     auto* map = new std::unordered_map<uint64_t, char32_t>;
-    for (size_t i = 0; i < kDecompositionsSize; ++i) {
-      const Decomposition& d = kDecompositions[i];
+    for (const Decomposition& d : kDecompositions) {
       if (d.composes) map->emplace(static_cast<uint64_t>(d.first) << 32 | d.second, d.composed);
     }
     return map;
@@ -93,22 +84,6 @@ void OrderMarks(std::vector<char32_t>& characters) {
 }
 
 }  // namespace
-
-bool IsLetter(char32_t c) {
-  if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return FindRange(kLetters, kLettersSize, c) != nullptr;
-}
-
-bool IsNumber(char32_t c) {
-  if (c < 0x80) return c >= '0' && c <= '9';
-  return FindRange(kNumbers, kNumbersSize, c) != nullptr;
-}
-
-bool IsWhiteSpace(char32_t c) {
-  return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
 
 std::string ComposeNfc(std::string_view text) {
   std::vector<char32_t> characters;

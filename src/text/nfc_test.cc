@@ -1,11 +1,10 @@
-#include "text/unicode.h"
+#include "text/nfc.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "base/utf8.h"
-#include "text/byte_level.h"
 
 namespace erne {
 namespace {
@@ -16,27 +15,7 @@ std::string Utf8(std::u32string_view characters) {
   return out;
 }
 
-TEST(Unicode, Classes) {
-  for (const char32_t c : U"aZéſΩЖ世한\u02B0\U00020000") {
-    if (c == 0) continue;  // the end of the literal
-    EXPECT_TRUE(IsLetter(c)) << std::hex << static_cast<uint32_t>(c);
-  }
-  for (const char32_t c : U"09²½Ⅳ٣\U0001D7CE") {
-    if (c == 0) continue;  // the end of the literal
-    EXPECT_TRUE(IsNumber(c)) << std::hex << static_cast<uint32_t>(c);
-  }
-  for (const char32_t c : U" \t\n\r\u0085\u00A0\u2003\u2028\u3000") {
-    if (c == 0) continue;  // the end of the literal
-    EXPECT_TRUE(IsWhiteSpace(c)) << std::hex << static_cast<uint32_t>(c);
-  }
-  for (const char32_t c :
-       {U'_', U'@', U'[', U'/', U':', U'\u0301', U'\u200B', U'😀', U'。', char32_t{0x10FFFF}}) {
-    EXPECT_FALSE(IsLetter(c) || IsNumber(c) || IsWhiteSpace(c))
-        << std::hex << static_cast<uint32_t>(c);
-  }
-}
-
-TEST(Unicode, NormalizationFormC) {
+TEST(Nfc, Composes) {
   const auto nfc = [](std::u32string_view text) { return ComposeNfc(Utf8(text)); };
   EXPECT_EQ(nfc(U""), "");
   EXPECT_EQ(nfc(U"plain Å世"), Utf8(U"plain Å世"));
@@ -53,27 +32,13 @@ TEST(Unicode, NormalizationFormC) {
 }
 
 // A hundred thousand marks on one letter: ordering them must not be quadratic.
-TEST(Unicode, ManyMarks) {
+TEST(Nfc, ManyMarks) {
   std::string text = "a";
   std::string expected = "\u00E1";
   for (int i = 0; i < 100'000; ++i) text += "\u0316\u0301";
   for (int i = 0; i < 100'000; ++i) expected += "\u0316";
   for (int i = 1; i < 100'000; ++i) expected += "\u0301";
   EXPECT_EQ(ComposeNfc(text), expected);
-}
-
-TEST(ByteLevel, EachByteHasItsCharacter) {
-  for (int byte = 0; byte < 256; ++byte) {
-    EXPECT_EQ(ByteOfCharacter(CharacterOfByte(static_cast<uint8_t>(byte))), byte);
-  }
-  EXPECT_EQ(CharacterOfByte('!'), U'!');
-  EXPECT_EQ(CharacterOfByte(' '), U'Ġ');
-  EXPECT_EQ(CharacterOfByte('\n'), U'Ċ');
-  EXPECT_EQ(ByteOfCharacter(U' '), std::nullopt);
-  EXPECT_EQ(ByteOfCharacter(U'世'), std::nullopt);
-  EXPECT_EQ(BytesOfPiece("Ġhi"), " hi");
-  EXPECT_EQ(BytesOfPiece("ä¸ĸ"), "世");
-  EXPECT_EQ(BytesOfPiece("世"), std::nullopt);
 }
 
 }  // namespace
