@@ -61,8 +61,8 @@ Result<LogitsResult> Compute(Executor& executor, const std::vector<int32_t>& pro
   result.top_k = executor.spec().moe.routing.top_k;
   const auto prompt_size = static_cast<int64_t>(prompt.size());
   BlockPool pool(executor.limits().num_blocks);
-  std::vector<BlockId> blocks;
-  ERNE_CHECK(pool.Allocate(BlocksForTokens(prompt_size + max_greedy), blocks));
+  std::vector<BlockId> blocks(static_cast<size_t>(BlocksForTokens(prompt_size + max_greedy)));
+  for (BlockId& block : blocks) block = pool.Take();
 
   RoutingTrace trace;
   executor.SetRoutingTrace(&trace);

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <span>
 #include <thread>
 #include <utility>
@@ -37,6 +39,7 @@ struct ActiveRequest : Sequence {
         stream(std::move(to)) {
     tokens = std::move(request.prompt);
     max_total = prompt_length + request.max_tokens;
+    priority = request.priority;
     std::erase_if(stop_tokens, [&](int32_t token) { return token < 0 || token >= vocab_size; });
   }
 
@@ -44,8 +47,8 @@ struct ActiveRequest : Sequence {
     return std::span(tokens).subspan(static_cast<size_t>(prompt_length));
   }
   SamplePoint NextPoint() const {
-    SamplePoint point{.position = static_cast<uint64_t>(total()), .output = output()};
-    if (total() - prompt_length < min_tokens) point.banned = stop_tokens;
+    SamplePoint point{.position = static_cast<uint64_t>(known()), .output = output()};
+    if (known() - prompt_length < min_tokens) point.banned = stop_tokens;
     return point;
   }
   bool StopsWith(int32_t token) const {
@@ -56,8 +59,8 @@ struct ActiveRequest : Sequence {
   std::optional<FinishReason> EndsWith(int32_t token) {
     const bool repeats = repetition.Add(output());
     if (StopsWith(token)) return FinishReason::kStop;
-    if (repeats && total() - prompt_length >= min_tokens) return FinishReason::kRepetition;
-    if (total() == max_total) return FinishReason::kLength;
+    if (repeats && known() - prompt_length >= min_tokens) return FinishReason::kRepetition;
+    if (known() == max_total) return FinishReason::kLength;
     return std::nullopt;
   }
 
@@ -81,6 +84,17 @@ EngineOptions Fit(EngineOptions options, const ExecutorLimits& limits) {
   options.max_num_seqs = std::min({options.max_num_seqs, options.max_num_batched_tokens,
                                    limits.max_sequences, limits.max_logit_rows});
   return options;
+}
+
+SchedulerOptions ForScheduler(const EngineOptions& options, const ExecutorLimits& limits) {
+  std::random_device random;
+  const auto word = [&random] { return uint64_t{random()} << 32 | random(); };
+  return {.max_num_seqs = options.max_num_seqs,
+          .max_num_batched_tokens = options.max_num_batched_tokens,
+          .max_logit_rows = limits.max_logit_rows,
+          .num_blocks = limits.num_blocks,
+          .prefix_caching = options.enable_prefix_caching,
+          .secret = {word(), word()}};
 }
 
 }  // namespace
@@ -144,6 +158,10 @@ class Engine::Impl {
   std::atomic<int64_t> generated_tokens_{0};
   std::atomic<int64_t> steps_{0};
   std::atomic<int64_t> preemptions_{0};
+  std::atomic<int64_t> prefix_queries_{0};
+  std::atomic<int64_t> prefix_hits_{0};
+  std::atomic<int64_t> blocks_taken_{0};
+  std::atomic<int64_t> blocks_reused_{0};
   std::atomic<int64_t> failed_steps_{0};
   std::atomic<int64_t> consecutive_failed_steps_{0};
   std::atomic<int64_t> last_step_ms_;
@@ -158,8 +176,7 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
       vocab_size_(executor_->spec().vocab_size),
       max_context_(
           std::min(executor_->limits().max_context, executor_->limits().num_blocks * kKvBlockSize)),
-      scheduler_(
-          {options_.max_num_seqs, options_.max_num_batched_tokens, executor_->limits().num_blocks}),
+      scheduler_(ForScheduler(options_, executor_->limits())),
       scratch_(vocab_size_),
       last_step_ms_(SteadyMilliseconds()) {
   batch_.reserve(static_cast<size_t>(options_.max_num_seqs));
@@ -203,7 +220,9 @@ Status Engine::Impl::Validate(const GenerationRequest& request) const {
 Status Engine::Impl::Submit(GenerationRequest request, std::shared_ptr<TokenStream> stream) {
   ERNE_CHECK(stream != nullptr);
   ERNE_RETURN_IF_ERROR(Validate(request));
+  const PrefixKey root = scheduler_.Root(request.cache_salt);
   auto active = std::make_unique<ActiveRequest>(std::move(request), std::move(stream), vocab_size_);
+  active->root = root;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!accepting_) return Unavailable("the engine is shutting down");
@@ -259,6 +278,10 @@ EngineStats Engine::Impl::stats() const {
   stats.generated_tokens = read(generated_tokens_);
   stats.steps = read(steps_);
   stats.preemptions = read(preemptions_);
+  stats.prefix_queries = read(prefix_queries_);
+  stats.prefix_hits = read(prefix_hits_);
+  stats.blocks_taken = read(blocks_taken_);
+  stats.blocks_reused = read(blocks_reused_);
   stats.failed_steps = read(failed_steps_);
   stats.consecutive_failed_steps = read(consecutive_failed_steps_);
   stats.last_step_ms = read(last_step_ms_);
@@ -308,7 +331,8 @@ void Engine::Impl::DropCancelled() {
 }
 
 void Engine::Impl::Step() {
-  const std::span<const ScheduledRows> step = scheduler_.Schedule();
+  const std::span<const ScheduledRows> step =
+      scheduler_.Schedule(std::numeric_limits<int64_t>::max());
   ERNE_CHECK(!step.empty()) << live_.size() << " requests and nothing to run";
   Publish();
   batch_.clear();
@@ -338,6 +362,7 @@ void Engine::Impl::DeliverTokens(std::span<const ScheduledRows> step,
   size_t row = 0;
   for (const ScheduledRows& rows : step) {
     auto& request = static_cast<ActiveRequest&>(*rows.sequence);
+    scheduler_.Commit(rows, 0);
     const int64_t prompt_computed = std::min(rows.start + rows.count, request.prompt_length);
     if (prompt_computed > request.prompt_counted) {
       prompt_tokens_.fetch_add(prompt_computed - request.prompt_counted, std::memory_order_relaxed);
@@ -359,7 +384,7 @@ void Engine::Impl::DeliverToken(ActiveRequest& request, std::span<const float> l
     return;
   }
   const int32_t token = sampled->token;
-  if (request.total() == request.prompt_length) {
+  if (request.known() == request.prompt_length) {
     // Room for the whole answer at the first token: a queued request holds its prompt only.
     request.tokens.reserve(static_cast<size_t>(request.max_total));
     request.sampler.Reserve(request.max_total - request.prompt_length);
@@ -420,7 +445,12 @@ void Engine::Impl::Retire(ActiveRequest& request, TokenEvent last) {
 void Engine::Impl::Publish() {
   running_.store(scheduler_.num_running(), std::memory_order_relaxed);
   blocks_used_.store(scheduler_.pool().num_used(), std::memory_order_relaxed);
-  preemptions_.store(scheduler_.num_preemptions(), std::memory_order_relaxed);
+  const SchedulerCounters& counters = scheduler_.counters();
+  preemptions_.store(counters.preemptions, std::memory_order_relaxed);
+  prefix_queries_.store(counters.prefix_queries, std::memory_order_relaxed);
+  prefix_hits_.store(counters.prefix_hits, std::memory_order_relaxed);
+  blocks_taken_.store(counters.blocks_taken, std::memory_order_relaxed);
+  blocks_reused_.store(counters.blocks_reused, std::memory_order_relaxed);
 }
 
 Engine::Engine(std::unique_ptr<Executor> executor, const EngineOptions& options)

@@ -57,16 +57,19 @@ std::vector<float> FakeExecutor::LogitsAfter(std::span<const int32_t> tokens, in
   return row;
 }
 
-// Walks all positions before the rows: each must have been written at this position, by a sequence
-// that had these tokens before it. A block that somebody else wrote into breaks the chain.
-uint64_t FakeExecutor::ReadPrefix(const SequenceRows& rows) const {
+// Walks all positions before the rows: each must have been written at this position, in an earlier
+// run, by a sequence that had these tokens before it (perhaps another one, whose block is shared).
+// A block that somebody else wrote into breaks the chain.
+uint64_t FakeExecutor::ReadPrefix(const SequenceRows& rows) {
   uint64_t prefix = kEmptyPrefix;
   for (int64_t position = 0; position < rows.start; ++position) {
-    const Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
+    Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
     ERNE_CHECK(slot.position == position)
         << "position " << position << " is read from a slot that holds position " << slot.position;
     prefix = Extend(prefix, slot.token);
     ERNE_CHECK(slot.prefix == prefix) << "position " << position << " belongs to another sequence";
+    ERNE_CHECK(slot.written_in_run != runs_) << "position " << position << " is not there yet";
+    slot.read_in_run = runs_;
   }
   return prefix;
 }
@@ -77,6 +80,7 @@ uint64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix) {
     prefix = Extend(prefix, token);
     Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
     ERNE_CHECK(slot.written_in_run != runs_) << "two rows of a step write position " << position;
+    ERNE_CHECK(slot.read_in_run != runs_) << "position " << position << " is written and shared";
     slot = {position, prefix, token, runs_};
     ++position;
   }

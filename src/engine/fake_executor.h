@@ -47,9 +47,10 @@ class FakeExecutor : public Executor {
     uint64_t prefix = 0;    // hash of all tokens up to here
     int32_t token = 0;
     int64_t written_in_run = -1;
+    int64_t read_in_run = -1;
   };
 
-  uint64_t ReadPrefix(const SequenceRows& rows) const;
+  uint64_t ReadPrefix(const SequenceRows& rows);
   uint64_t WriteRows(const SequenceRows& rows, uint64_t prefix);
 
   FakeExecutorOptions options_;

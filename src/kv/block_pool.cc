@@ -7,65 +7,91 @@
 
 namespace erne {
 
-BlockPool::BlockPool(int64_t num_blocks) {
-  ERNE_CHECK(num_blocks >= 0 && num_blocks <= std::numeric_limits<BlockId>::max())
+BlockPool::BlockPool(int64_t num_blocks) : num_free_(num_blocks) {
+  ERNE_CHECK(num_blocks >= 0 && num_blocks < std::numeric_limits<BlockId>::max())
       << num_blocks << " blocks";
-  references_.assign(static_cast<size_t>(num_blocks), 0);
-  // The top of the stack is block 0, so a fresh pool hands out 0, 1, 2, ...
-  free_.reserve(static_cast<size_t>(num_blocks));
-  for (int64_t block = num_blocks - 1; block >= 0; --block) {
-    free_.push_back(static_cast<BlockId>(block));
+  nodes_.resize(static_cast<size_t>(num_blocks) + 1);
+  // A ring through the head: a fresh pool hands out 0, 1, 2, ...
+  for (BlockId block = 0; block <= num_blocks; ++block) {
+    nodes_[block].next = block == num_blocks ? 0 : block + 1;
+    nodes_[nodes_[block].next].previous = block;
   }
 }
 
-bool BlockPool::Allocate(int64_t count, std::vector<BlockId>& table) {
-  ERNE_CHECK(count >= 0) << "Allocate(" << count << ")";
-  if (count > num_free()) return false;
-  for (int64_t i = 0; i < count; ++i) {
-    const BlockId block = free_.back();
-    free_.pop_back();
-    references_[block] = 1;
-    table.push_back(block);
-  }
-  return true;
+int32_t BlockPool::references(BlockId block) const {
+  CheckRange(block);
+  return nodes_[block].references;
 }
 
-void BlockPool::AddReference(BlockId block) {
+void BlockPool::CheckRange(BlockId block) const {
   ERNE_CHECK(block >= 0 && block < num_blocks()) << "block " << block << " of " << num_blocks();
-  ERNE_CHECK(references_[block] > 0) << "block " << block << " is free and cannot be shared";
-  ++references_[block];
 }
 
-void BlockPool::Release(std::vector<BlockId>& table) {
-  // From the back, so that the next sequence gets the same blocks in the same order.
-  for (; !table.empty(); table.pop_back()) {
-    const BlockId block = table.back();
-    ERNE_CHECK(block >= 0 && block < num_blocks()) << "block " << block << " of " << num_blocks();
-    ERNE_CHECK(references_[block] > 0) << "block " << block << " is released more often than held";
-    if (--references_[block] == 0) free_.push_back(block);
-  }
+void BlockPool::Unlink(BlockId block) {
+  Node& node = nodes_[block];
+  nodes_[node.previous].next = node.next;
+  nodes_[node.next].previous = node.previous;
+  node.previous = node.next = kNotInList;
+  --num_free_;
+}
+
+void BlockPool::LinkBehind(BlockId block, BlockId place) {
+  Node& node = nodes_[block];
+  node.previous = place;
+  node.next = nodes_[place].next;
+  nodes_[node.next].previous = block;
+  nodes_[place].next = block;
+  ++num_free_;
+}
+
+BlockId BlockPool::Take() {
+  ERNE_CHECK(num_free_ > 0) << "all " << num_blocks() << " blocks are in use";
+  const BlockId block = nodes_[head()].next;
+  Share(block);
+  return block;
+}
+
+void BlockPool::Share(BlockId block) {
+  CheckRange(block);
+  if (nodes_[block].references++ == 0) Unlink(block);
+}
+
+void BlockPool::Release(BlockId block, bool keep) {
+  CheckRange(block);
+  ERNE_CHECK(nodes_[block].references > 0)
+      << "block " << block << " is released more often than held";
+  if (--nodes_[block].references == 0) LinkBehind(block, keep ? nodes_[head()].previous : head());
 }
 
 Status BlockPool::CheckIntegrity() const {
-  std::vector<bool> is_free(references_.size(), false);
-  for (const BlockId block : free_) {
-    if (block < 0 || block >= num_blocks()) {
-      return Internal(StrCat("free list holds block ", block, " of ", num_blocks()));
+  int64_t linked = 0;
+  BlockId previous = head();
+  for (BlockId block = nodes_[head()].next; block != head(); block = nodes_[block].next) {
+    if (block < 0 || block > num_blocks()) {
+      return Internal(StrCat("the free list holds block ", block, " of ", num_blocks()));
     }
-    if (is_free[block]) return Internal(StrCat("block ", block, " is free twice"));
-    is_free[block] = true;
+    // Each link is checked against its counterpart, so the walk meets no block twice.
+    if (nodes_[block].previous != previous) {
+      return Internal(StrCat("the free list is broken between blocks ", previous, " and ", block));
+    }
+    if (nodes_[block].references != 0) {
+      return Internal(
+          StrCat("block ", block, " is free and has ", nodes_[block].references, " references"));
+    }
+    previous = block;
+    ++linked;
   }
-  for (int64_t block = 0; block < num_blocks(); ++block) {
-    const int32_t references = references_[block];
+  int64_t held = 0;
+  for (BlockId block = 0; block < num_blocks(); ++block) {
+    const int32_t references = nodes_[block].references;
     if (references < 0) {
       return Internal(StrCat("block ", block, " has ", references, " references"));
     }
-    if (is_free[block] && references > 0) {
-      return Internal(StrCat("block ", block, " is free and has ", references, " references"));
-    }
-    if (!is_free[block] && references == 0) {
-      return Internal(StrCat("block ", block, " is lost: not free and not referenced"));
-    }
+    if (references > 0) ++held;
+  }
+  if (linked != num_free_ || linked + held != num_blocks()) {
+    return Internal(StrCat(linked, " blocks in the free list, ", num_free_, " counted, ", held,
+                           " held, of ", num_blocks()));
   }
   return {};
 }

@@ -21,28 +21,50 @@ inline int64_t BlocksForTokens(int64_t tokens) {
 
 // Owned and used by the engine's loop thread alone (no locks). Reference counted, so that sequences
 // can share blocks.
+//
+// A block that nobody refers to is free. Its content stays until somebody else takes it, and it may
+// be taken up again for that content (Share): free blocks therefore stand in a list, the one that
+// is to be given away next in front. Blocks whose content is of no use go to the front, the others
+// to the back, so that what was used longest ago is lost first.
 class BlockPool {
  public:
   explicit BlockPool(int64_t num_blocks);
 
-  int64_t num_blocks() const { return static_cast<int64_t>(references_.size()); }
-  int64_t num_free() const { return static_cast<int64_t>(free_.size()); }
+  int64_t num_blocks() const { return static_cast<int64_t>(nodes_.size()) - 1; }
+  int64_t num_free() const { return num_free_; }
   int64_t num_used() const { return num_blocks() - num_free(); }
+  int32_t references(BlockId block) const;
 
-  // Appends `count` fresh blocks (one reference each) to `table`; false, with nothing changed, when
-  // too few are free.
-  bool Allocate(int64_t count, std::vector<BlockId>& table);
-  void AddReference(BlockId block);
-  // Drops one reference of each block and empties `table`.
-  void Release(std::vector<BlockId>& table);
+  // Takes the free block at the front: one reference. CHECKs that there is one.
+  BlockId Take();
+  // One more reference to a block, used or free; a free one is taken up with what it holds.
+  void Share(BlockId block);
+  // Drops one reference. The last one frees the block: to the back of the list when its content is
+  // worth keeping, else to the front.
+  void Release(BlockId block, bool keep);
 
-  // Every block is either free (once) or referenced: the invariant that tests and the idle engine
-  // assert.
+  // Every block is either in the list (once) or referenced: the invariant that tests and the idle
+  // engine assert.
   Status CheckIntegrity() const;
 
  private:
-  std::vector<int32_t> references_;  // [num_blocks]
-  std::vector<BlockId> free_;  // a stack: recently freed blocks are reused first (warm in cache)
+  static constexpr BlockId kNotInList = -1;
+
+  // A free block stands in a ring of free blocks and the head: behind the head is the front of the
+  // list, before it the back.
+  struct Node {
+    int32_t references = 0;
+    BlockId previous = kNotInList;
+    BlockId next = kNotInList;
+  };
+
+  BlockId head() const { return static_cast<BlockId>(num_blocks()); }
+  void CheckRange(BlockId block) const;
+  void Unlink(BlockId block);
+  void LinkBehind(BlockId block, BlockId place);
+
+  std::vector<Node> nodes_;  // [num_blocks + 1]: the last one is the head
+  int64_t num_free_ = 0;
 };
 
 }  // namespace erne

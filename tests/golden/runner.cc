@@ -99,9 +99,10 @@ std::vector<SequenceResult> RunTogether(Executor& executor,
       Progress& p = progress[s];
       p.rows = NextRows(sequences[s], p);
       if (p.rows == 0) continue;
-      const int64_t missing =
-          BlocksForTokens(p.done + p.rows) - static_cast<int64_t>(p.blocks.size());
-      ERNE_CHECK(pool.Allocate(missing, p.blocks)) << "the pool is too small for this test";
+      while (static_cast<int64_t>(p.blocks.size()) < BlocksForTokens(p.done + p.rows)) {
+        ERNE_CHECK(pool.num_free() > 0) << "the pool is too small for this test";
+        p.blocks.push_back(pool.Take());
+      }
       batch.push_back({p.done,
                        {sequences[s].tokens.data() + p.done, static_cast<size_t>(p.rows)},
                        p.blocks,
