@@ -190,6 +190,8 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   engine_options.max_num_seqs = options.max_num_seqs;
   engine_options.max_num_batched_tokens = plan.max_rows;
   engine_options.max_num_queued_reqs = options.max_num_queued_reqs;
+  engine_options.enable_prefix_caching = options.prefix_caching;
+  engine_options.speculation = options.speculation;
   served->engine = std::make_unique<Engine>(std::move(executor), engine_options);
   return served;
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/flags.h"
+#include "engine/engine.h"
 
 namespace erne {
 
@@ -30,6 +31,8 @@ struct ServeOptions {
   int64_t max_num_seqs = 64;
   int64_t max_num_batched_tokens = 512;
   int64_t max_num_queued_reqs = 1024;
+  bool prefix_caching = true;
+  SpeculationOptions speculation;
   double memory_utilization = 0.9;
   std::string generation_config = "auto";
 

@@ -44,7 +44,31 @@ TEST(ServeOptionsTest, TheTutorialsCommandLine) {
   EXPECT_EQ(options.quantization, "awq");
   EXPECT_EQ(options.max_model_len, 2048);
   EXPECT_EQ(options.memory_utilization, 0.9);
-  EXPECT_THAT(options.warnings, ElementsAre(HasSubstr("--enable-prefix-caching")));
+  EXPECT_TRUE(options.prefix_caching);
+  EXPECT_THAT(options.warnings, IsEmpty());
+}
+
+TEST(ServeOptionsTest, PrefixCachingIsOnUntilItIsTurnedOff) {
+  EXPECT_TRUE(Parse({}).prefix_caching);
+  EXPECT_FALSE(Parse({"--no-enable-prefix-caching"}).prefix_caching);
+}
+
+TEST(ServeOptionsTest, SpeculationInVllmsSpelling) {
+  EXPECT_EQ(Parse({}).speculation.max_draft_tokens, 4);
+  EXPECT_EQ(Parse({"--speculative-config", "off"}).speculation.max_draft_tokens, 0);
+  const SpeculationOptions set =
+      Parse({"--speculative-config",
+             R"({"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_max": 3})"})
+          .speculation;
+  EXPECT_EQ(set.max_draft_tokens, 6);
+  EXPECT_EQ(set.max_ngram, 3);
+  EXPECT_EQ(set.min_ngram, 2);
+  EXPECT_TRUE(set.measured);
+  const auto fault = [](const char* text) { return Error({"--speculative-config", text}); };
+  EXPECT_THAT(fault("on"), HasSubstr("'on' is not auto, off or a JSON object"));
+  EXPECT_THAT(fault(R"({"method": "eagle"})"), HasSubstr("the method is ngram"));
+  EXPECT_THAT(fault(R"({"num_speculative_tokens": 0})"), HasSubstr("from 1 to 64"));
+  EXPECT_THAT(fault(R"({"draft_model": "x"})"), HasSubstr("'draft_model' is not known"));
 }
 
 TEST(ServeOptionsTest, TheModelByPositionOrFlag) {

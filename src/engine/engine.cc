@@ -1,10 +1,10 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <limits>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -16,68 +16,30 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/active_request.h"
+#include "engine/block_times.h"
 #include "engine/scheduler.h"
+#include "engine/step_pacer.h"
 #include "sampling/sampler.h"
 
 namespace erne {
 namespace {
 
-int64_t SteadyMilliseconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+using Clock = std::chrono::steady_clock;
+
+double SteadySeconds() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-// A request from Submit to its last event. Made by the submitting thread, then the loop thread's
-// alone.
-struct ActiveRequest : Sequence {
-  ActiveRequest(GenerationRequest request, std::shared_ptr<TokenStream> to, int64_t vocab_size)
-      : sampler(std::move(request.sampling), vocab_size, request.prompt),
-        stop_tokens(std::move(request.stop_tokens)),
-        min_tokens(request.min_tokens),
-        repetition(request.repetition),
-        prompt_length(static_cast<int64_t>(request.prompt.size())),
-        stream(std::move(to)) {
-    tokens = std::move(request.prompt);
-    max_total = prompt_length + request.max_tokens;
-    priority = request.priority;
-    std::erase_if(stop_tokens, [&](int32_t token) { return token < 0 || token >= vocab_size; });
-  }
-
-  std::span<const int32_t> output() const {
-    return std::span(tokens).subspan(static_cast<size_t>(prompt_length));
-  }
-  SamplePoint NextPoint() const {
-    SamplePoint point{.position = static_cast<uint64_t>(known()), .output = output()};
-    if (known() - prompt_length < min_tokens) point.banned = stop_tokens;
-    return point;
-  }
-  bool StopsWith(int32_t token) const {
-    return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
-  }
-
-  // What makes the answer end with `token`, its last one; nothing when it goes on.
-  std::optional<FinishReason> EndsWith(int32_t token) {
-    const bool repeats = repetition.Add(output());
-    if (StopsWith(token)) return FinishReason::kStop;
-    if (repeats && known() - prompt_length >= min_tokens) return FinishReason::kRepetition;
-    if (known() == max_total) return FinishReason::kLength;
-    return std::nullopt;
-  }
-
-  RequestSampler sampler;
-  std::vector<int32_t> stop_tokens;
-  int64_t min_tokens;
-  RepetitionDetector repetition;
-  int64_t prompt_length;
-  std::shared_ptr<TokenStream> stream;
-  int64_t prompt_counted = 0;  // prompt tokens that the statistics have
-  size_t index = 0;            // in Impl::live_
-};
+int64_t ToMilliseconds(double seconds) { return static_cast<int64_t>(seconds * 1000); }
 
 // The options that the executor allows.
 EngineOptions Fit(EngineOptions options, const ExecutorLimits& limits) {
   ERNE_CHECK(options.max_num_seqs > 0 && options.max_num_batched_tokens > 0 &&
              options.max_num_queued_reqs >= 0);
+  ERNE_CHECK(options.speculation.min_ngram > 0 &&
+             options.speculation.max_ngram >= options.speculation.min_ngram &&
+             options.speculation.max_draft_tokens >= 0);
   ERNE_CHECK(limits.max_rows > 0 && limits.max_logit_rows > 0 && limits.max_sequences > 0 &&
              limits.max_context > 0 && limits.num_blocks > 0);
   options.max_num_batched_tokens = std::min(options.max_num_batched_tokens, limits.max_rows);
@@ -86,15 +48,25 @@ EngineOptions Fit(EngineOptions options, const ExecutorLimits& limits) {
   return options;
 }
 
-SchedulerOptions ForScheduler(const EngineOptions& options, const ExecutorLimits& limits) {
+// Nobody outside can tell which blocks are where: see prefix_cache.h.
+std::array<uint64_t, 2> RandomSecret() {
   std::random_device random;
-  const auto word = [&random] { return uint64_t{random()} << 32 | random(); };
+  const auto draw = [&] { return static_cast<uint64_t>(random()) << 32 | random(); };
+  return {draw(), draw()};
+}
+
+SchedulerOptions ToScheduler(const EngineOptions& options, const ExecutorLimits& limits) {
   return {.max_num_seqs = options.max_num_seqs,
           .max_num_batched_tokens = options.max_num_batched_tokens,
           .max_logit_rows = limits.max_logit_rows,
           .num_blocks = limits.num_blocks,
           .prefix_caching = options.enable_prefix_caching,
-          .secret = {word(), word()}};
+          .secret = RandomSecret()};
+}
+
+SequenceRows::Logits LogitsOf(const ScheduledRows& rows) {
+  if (rows.logits == 0) return SequenceRows::Logits::kNone;
+  return rows.logits == 1 ? SequenceRows::Logits::kLast : SequenceRows::Logits::kAll;
 }
 
 }  // namespace
@@ -119,15 +91,23 @@ class Engine::Impl {
   void Loop();
   bool WaitForWork();
   void TakeInbox();
-  void DropCancelled();
+  void DropUnwanted();
   void Step();
-  void DeliverTokens(std::span<const ScheduledRows> step, std::span<const float> logits);
-  void DeliverToken(ActiveRequest& request, std::span<const float> logits);
+  void Guess(int64_t decoding, int64_t prompts);
+  StepShape Begin(std::span<const ScheduledRows> step);
+  void Deliver(std::span<const ScheduledRows> step, std::span<const float> logits);
+  void DeliverRows(const ScheduledRows& rows, std::span<const float> logits);
+  int64_t DeliverTokens(const ScheduledRows& rows, std::span<const float> logits);
+  void Send(ActiveRequest& request, TokenEvent event);
+  void CountPrompt(ActiveRequest& request, int64_t computed);
+  void FailRequest(ActiveRequest& request, const Status& status);
   void FailStep(std::span<const ScheduledRows> step, const Status& status);
   void FailEverything();
-  // Frees what the request holds, then sends its last event. Deletes `request`.
+  // Frees what the request holds, then sends its last event; none where nobody waits for it.
+  // Deletes `request`.
   void Retire(ActiveRequest& request, TokenEvent last);
   void Publish();
+  void SetNow();
 
   const std::unique_ptr<Executor> executor_;
   const EngineOptions options_;
@@ -144,16 +124,21 @@ class Engine::Impl {
   bool stop_ = false;
 
   // The loop thread's own.
+  std::optional<BlockTimes> block_times_;  // when there is an observer
   Scheduler scheduler_;
+  StepPacer pacer_;
   std::vector<std::unique_ptr<ActiveRequest>> live_;   // no order
   std::vector<std::unique_ptr<ActiveRequest>> taken_;  // inbox_'s other buffer
   Batch batch_;
+  std::vector<int32_t> guesses_;  // of the request whose rows are looked at
   SamplerScratch scratch_;
+  double now_ = 0;  // seconds of the steady clock: start of the round, then end of the step
 
   // Statistics: written by the loop thread but for accepted_, read by any.
   std::atomic<int64_t> accepted_{0};  // requests inside: inbox_ and live_
   std::atomic<int64_t> running_{0};
   std::atomic<int64_t> blocks_used_{0};
+  std::atomic<int64_t> kv_tokens_{0};
   std::atomic<int64_t> prompt_tokens_{0};
   std::atomic<int64_t> generated_tokens_{0};
   std::atomic<int64_t> steps_{0};
@@ -162,6 +147,8 @@ class Engine::Impl {
   std::atomic<int64_t> prefix_hits_{0};
   std::atomic<int64_t> blocks_taken_{0};
   std::atomic<int64_t> blocks_reused_{0};
+  std::atomic<int64_t> drafted_tokens_{0};
+  std::atomic<int64_t> accepted_tokens_{0};
   std::atomic<int64_t> failed_steps_{0};
   std::atomic<int64_t> consecutive_failed_steps_{0};
   std::atomic<int64_t> last_step_ms_;
@@ -176,16 +163,32 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
       vocab_size_(executor_->spec().vocab_size),
       max_context_(
           std::min(executor_->limits().max_context, executor_->limits().num_blocks * kKvBlockSize)),
-      scheduler_(ForScheduler(options_, executor_->limits())),
+      block_times_(options_.observer == nullptr
+                       ? std::nullopt
+                       : std::make_optional<BlockTimes>(executor_->limits().num_blocks,
+                                                        options_.observer.get())),
+      scheduler_(ToScheduler(options_, executor_->limits()),
+                 block_times_ ? &*block_times_ : nullptr),
+      pacer_(options_.max_num_seqs, options_.max_num_batched_tokens),
       scratch_(vocab_size_),
-      last_step_ms_(SteadyMilliseconds()) {
+      last_step_ms_(ToMilliseconds(SteadySeconds())) {
   batch_.reserve(static_cast<size_t>(options_.max_num_seqs));
+  guesses_.reserve(static_cast<size_t>(options_.speculation.max_draft_tokens));
   thread_ = std::thread([this] { Loop(); });
 }
 
 Status Engine::Impl::Validate(const GenerationRequest& request) const {
   ERNE_RETURN_IF_ERROR(ValidateSampling(request.sampling, vocab_size_));
   ERNE_RETURN_IF_ERROR(ValidateRepetition(request.repetition));
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > vocab_size_) {
+    return InvalidArgument(StrCat("prompt_logprobs must be -1 (none) to ", vocab_size_, ", got ",
+                                  request.prompt_logprobs),
+                           "prompt_logprobs");
+  }
+  if (request.timeout_ms < 0) {
+    return InvalidArgument(StrCat("timeout_ms must not be negative, got ", request.timeout_ms),
+                           "timeout");
+  }
   if (request.prompt.empty()) return InvalidArgument("the prompt is empty", "prompt");
   for (const int32_t token : request.prompt) {
     if (token >= 0 && token < vocab_size_) continue;
@@ -221,7 +224,8 @@ Status Engine::Impl::Submit(GenerationRequest request, std::shared_ptr<TokenStre
   ERNE_CHECK(stream != nullptr);
   ERNE_RETURN_IF_ERROR(Validate(request));
   const PrefixKey root = scheduler_.Root(request.cache_salt);
-  auto active = std::make_unique<ActiveRequest>(std::move(request), std::move(stream), vocab_size_);
+  auto active = std::make_unique<ActiveRequest>(std::move(request), std::move(stream), vocab_size_,
+                                                SteadySeconds());
   active->root = root;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -231,7 +235,8 @@ Status Engine::Impl::Submit(GenerationRequest request, std::shared_ptr<TokenStre
                                       " requests run and ", options_.max_num_queued_reqs, " wait"));
     }
     if (accepted_.load(std::memory_order_relaxed) == 0) {
-      last_step_ms_.store(SteadyMilliseconds(), std::memory_order_relaxed);  // the engine wakes up
+      last_step_ms_.store(ToMilliseconds(SteadySeconds()),
+                          std::memory_order_relaxed);  // the engine wakes up
     }
     accepted_.fetch_add(1, std::memory_order_release);
     inbox_.push_back(std::move(active));
@@ -276,12 +281,15 @@ EngineStats Engine::Impl::stats() const {
   stats.kv_blocks_total = executor_->limits().num_blocks;
   stats.prompt_tokens = read(prompt_tokens_);
   stats.generated_tokens = read(generated_tokens_);
+  stats.kv_tokens = read(kv_tokens_);
   stats.steps = read(steps_);
   stats.preemptions = read(preemptions_);
   stats.prefix_queries = read(prefix_queries_);
   stats.prefix_hits = read(prefix_hits_);
   stats.blocks_taken = read(blocks_taken_);
   stats.blocks_reused = read(blocks_reused_);
+  stats.drafted_tokens = read(drafted_tokens_);
+  stats.accepted_tokens = read(accepted_tokens_);
   stats.failed_steps = read(failed_steps_);
   stats.consecutive_failed_steps = read(consecutive_failed_steps_);
   stats.last_step_ms = read(last_step_ms_);
@@ -290,11 +298,18 @@ EngineStats Engine::Impl::stats() const {
 
 void Engine::Impl::Loop() {
   while (WaitForWork()) {
+    SetNow();
     TakeInbox();
-    DropCancelled();
+    DropUnwanted();
     if (!live_.empty()) Step();
   }
+  SetNow();
   FailEverything();
+}
+
+void Engine::Impl::SetNow() {
+  now_ = SteadySeconds();
+  if (block_times_) block_times_->SetNow(now_);
 }
 
 // False: stop. Takes arrivals on the way; sleeps while there is nothing to do.
@@ -323,84 +338,193 @@ void Engine::Impl::TakeInbox() {
   taken_.clear();
 }
 
-void Engine::Impl::DropCancelled() {
+// Those that nobody waits for, and those whose time is up.
+void Engine::Impl::DropUnwanted() {
   // From the end: Retire fills the gap with the last one, which was looked at already.
   for (size_t i = live_.size(); i-- > 0;) {
-    if (live_[i]->stream->cancelled()) Retire(*live_[i], {});
+    ActiveRequest& request = *live_[i];
+    if (request.stream().cancelled()) {
+      Retire(request, {});
+    } else if (request.overdue(now_)) {
+      FailRequest(request,
+                  DeadlineExceeded(
+                      StrCat("the request has not ended within its ", request.timeout_ms(),
+                             " ms: ", request.record.generated_tokens, " tokens were generated")));
+    }
   }
 }
 
 void Engine::Impl::Step() {
+  const int64_t prefilling = scheduler_.num_prefilling();
+  const int64_t decoding = scheduler_.num_running() - prefilling;
+  const int64_t prompts = prefilling + scheduler_.num_waiting();
+  Guess(decoding, prompts);
   const std::span<const ScheduledRows> step =
-      scheduler_.Schedule(std::numeric_limits<int64_t>::max());
+      scheduler_.Schedule(pacer_.MaxPromptRows(decoding, prompts));
   ERNE_CHECK(!step.empty()) << live_.size() << " requests and nothing to run";
+  StepShape shape = Begin(step);
   Publish();
-  batch_.clear();
-  for (const ScheduledRows& rows : step) {
-    const Sequence& sequence = *rows.sequence;
-    batch_.push_back(
-        {.start = rows.start,
-         .tokens = std::span(sequence.tokens)
-                       .subspan(static_cast<size_t>(rows.start), static_cast<size_t>(rows.count)),
-         .blocks = sequence.blocks,
-         .logits = rows.reaches_end ? SequenceRows::Logits::kLast : SequenceRows::Logits::kNone});
-  }
+
+  const double begin = now_;
   const Result<std::span<const float>> logits = executor_->Run(batch_);
+  SetNow();
+  const double seconds = now_ - begin;
   steps_.fetch_add(1, std::memory_order_relaxed);
-  last_step_ms_.store(SteadyMilliseconds(), std::memory_order_relaxed);
-  if (logits.ok()) {
-    consecutive_failed_steps_.store(0, std::memory_order_relaxed);
-    DeliverTokens(step, *logits);
-  } else {
-    FailStep(step, logits.status());
-  }
+  last_step_ms_.store(ToMilliseconds(now_), std::memory_order_relaxed);
+  if (!logits.ok()) return FailStep(step, logits.status());
+  consecutive_failed_steps_.store(0, std::memory_order_relaxed);
+  const int64_t accepted_before = accepted_tokens_.load(std::memory_order_relaxed);
+  Deliver(step, *logits);
+  shape.accepted = accepted_tokens_.load(std::memory_order_relaxed) - accepted_before;
+  // Tokens come at this pace: choosing them is part of a step.
+  pacer_.Add(shape, SteadySeconds() - begin);
+  if (options_.observer == nullptr) return;
+  options_.observer->OnStep({.rows = shape.decoding + shape.prompt_rows + shape.drafted,
+                             .sequences = static_cast<int64_t>(batch_.size()),
+                             .drafted = shape.drafted,
+                             .accepted = shape.accepted,
+                             .seconds = seconds});
 }
 
-void Engine::Impl::DeliverTokens(std::span<const ScheduledRows> step,
-                                 std::span<const float> logits) {
-  const auto vocab = static_cast<size_t>(vocab_size_);
-  size_t row = 0;
-  for (const ScheduledRows& rows : step) {
-    auto& request = static_cast<ActiveRequest&>(*rows.sequence);
-    scheduler_.Commit(rows, 0);
-    const int64_t prompt_computed = std::min(rows.start + rows.count, request.prompt_length);
-    if (prompt_computed > request.prompt_counted) {
-      prompt_tokens_.fetch_add(prompt_computed - request.prompt_counted, std::memory_order_relaxed);
-      request.prompt_counted = prompt_computed;
-    }
-    if (!rows.reaches_end) continue;
-    ERNE_CHECK((row + 1) * vocab <= logits.size())
-        << "the executor returned " << logits.size() << " logits";
-    DeliverToken(request, logits.subspan(row * vocab, vocab));
-    ++row;
-  }
-}
-
-void Engine::Impl::DeliverToken(ActiveRequest& request, std::span<const float> logits) {
-  Result<SampledToken> sampled = request.sampler.Sample(logits, request.NextPoint(), scratch_);
-  if (!sampled.ok()) {
-    ERNE_LOG(kError, "engine") << "a request failed: " << sampled.status().message();
-    Retire(request, {.finish = FinishReason::kAbort, .error = sampled.status()});
+// Lets sequences that decode guess what comes next, where that is worth it.
+void Engine::Impl::Guess(int64_t decoding, int64_t prompts) {
+  const SpeculationOptions& options = options_.speculation;
+  if (options.max_draft_tokens == 0 ||
+      (options.measured && !pacer_.WantsGuesses(decoding, prompts))) {
     return;
   }
-  const int32_t token = sampled->token;
-  if (request.known() == request.prompt_length) {
-    // Room for the whole answer at the first token: a queued request holds its prompt only.
-    request.tokens.reserve(static_cast<size_t>(request.max_total));
-    request.sampler.Reserve(request.max_total - request.prompt_length);
+  const PromptLookupRule rule{.max_ngram = options.max_ngram, .min_ngram = options.min_ngram};
+  for (const std::unique_ptr<ActiveRequest>& request : live_) {
+    if (request->state == Sequence::State::kRunning && request->has_output() &&
+        request->computed + 1 == request->known()) {
+      request->Guess(rule, options.max_draft_tokens);
+    }
   }
-  request.tokens.push_back(token);
-  request.sampler.Accept(token);
-  generated_tokens_.fetch_add(1, std::memory_order_relaxed);
+}
 
-  TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
-  event.finish = request.EndsWith(token);
-  if (event.finish == FinishReason::kStop) event.stop_token = token;
-  if (event.finish.has_value()) {
-    Retire(request, std::move(event));
-  } else {
-    request.stream->Push(std::move(event));
+// Makes the batch of a step, and notes what it is made of.
+StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
+  StepShape shape;
+  int64_t kv_tokens = 0;
+  batch_.clear();
+  for (const ScheduledRows& rows : step) {
+    auto& request = static_cast<ActiveRequest&>(*rows.sequence);
+    if (request.record.started == 0) {
+      request.record.started = now_;
+      request.record.cached_tokens = request.cached;
+      request.prompt_counted = request.cached;
+    }
+    const int64_t known_rows = rows.count - request.drafts;
+    const bool decodes = rows.reaches_end && known_rows == 1;
+    shape.decoding += decodes ? 1 : 0;
+    shape.prompt_rows += decodes ? 0 : known_rows;
+    shape.drafted += request.drafts;
+    kv_tokens += rows.start + rows.count;
+    batch_.push_back(
+        {.start = rows.start,
+         .tokens = std::span(request.tokens)
+                       .subspan(static_cast<size_t>(rows.start), static_cast<size_t>(rows.count)),
+         .blocks = request.blocks,
+         .logits = LogitsOf(rows)});
   }
+  kv_tokens_.store(kv_tokens, std::memory_order_relaxed);
+  drafted_tokens_.fetch_add(shape.drafted, std::memory_order_relaxed);
+  return shape;
+}
+
+void Engine::Impl::Deliver(std::span<const ScheduledRows> step, std::span<const float> logits) {
+  const auto vocab = static_cast<size_t>(vocab_size_);
+  for (const ScheduledRows& rows : step) {
+    const size_t size = static_cast<size_t>(rows.logits) * vocab;
+    ERNE_CHECK(size <= logits.size()) << "the executor returned too few logits";
+    DeliverRows(rows, logits.first(size));
+    logits = logits.subspan(size);
+  }
+}
+
+// logits: [rows.logits, vocab]
+void Engine::Impl::DeliverRows(const ScheduledRows& rows, std::span<const float> logits) {
+  auto& request = static_cast<ActiveRequest&>(*rows.sequence);
+  CountPrompt(request, rows.start + rows.count);
+  if (request.prompt_logits) {
+    const auto vocab = static_cast<size_t>(vocab_size_);
+    const int64_t first = rows.start + rows.count - rows.logits;
+    for (int64_t i = 0; i < rows.logits; ++i) {
+      const Status status = request.CollectPromptLogprobs(
+          first + i, logits.subspan(static_cast<size_t>(i) * vocab, vocab), scratch_);
+      if (!status.ok()) return FailRequest(request, status);
+    }
+  }
+  if (!rows.reaches_end) return scheduler_.Commit(rows, 0);
+  request.prompt_logits = false;
+  accepted_tokens_.fetch_add(DeliverTokens(rows, logits), std::memory_order_relaxed);
+}
+
+// Samples the next token, and the ones behind it as far as the guesses go on being right: the
+// logits behind a right guess are those that a step of its own would have brought. Returns how many
+// were.
+int64_t Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const float> logits) {
+  auto& request = static_cast<ActiveRequest&>(*rows.sequence);
+  const auto vocab = static_cast<size_t>(vocab_size_);
+  request.TakeGuesses(guesses_);
+  const size_t drafted = guesses_.size();
+  if (!request.has_output()) request.ReserveAnswer(options_.speculation.max_draft_tokens);
+  size_t row = static_cast<size_t>(rows.logits) - 1 - drafted;
+  for (size_t accepted = 0;; ++accepted, ++row) {
+    Result<SampledToken> sampled = request.Sample(logits.subspan(row * vocab, vocab), scratch_);
+    if (!sampled.ok()) {
+      FailRequest(request, sampled.status());
+      return static_cast<int64_t>(accepted);
+    }
+    const int32_t token = sampled->token;
+    TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
+    event.finish = request.Accept(token);
+    if (event.finish == FinishReason::kStop) event.stop_token = token;
+    generated_tokens_.fetch_add(1, std::memory_order_relaxed);
+    const bool goes_on = !event.finish && accepted < drafted && token == guesses_[accepted];
+    if (!goes_on) {
+      scheduler_.Commit(rows, static_cast<int64_t>(drafted - accepted));
+      if (drafted > 0) {
+        request.JudgeGuesses(static_cast<int64_t>(drafted), static_cast<int64_t>(accepted));
+      }
+    }
+    Send(request, std::move(event));
+    if (!goes_on) return static_cast<int64_t>(accepted);
+  }
+}
+
+// An event with a token. The last one retires the request.
+void Engine::Impl::Send(ActiveRequest& request, TokenEvent event) {
+  RequestRecord& record = request.record;
+  EngineObserver* const observer = options_.observer.get();
+  if (record.first_token == 0) {
+    record.first_token = now_;
+    event.cached_tokens = record.cached_tokens;
+    event.prompt_logprobs = request.TakePromptLogprobs();
+    if (observer != nullptr) observer->OnFirstToken(now_ - record.arrived);
+  } else if (observer != nullptr) {
+    observer->OnNextToken(now_ - record.last_token);
+  }
+  record.last_token = now_;
+  if (event.finish) return Retire(request, std::move(event));
+  request.stream().Push(std::move(event));
+}
+
+// What a preemption makes to be computed again counts once.
+void Engine::Impl::CountPrompt(ActiveRequest& request, int64_t computed) {
+  const int64_t prompt = std::min(computed, request.prompt_length());
+  if (prompt <= request.prompt_counted) return;
+  prompt_tokens_.fetch_add(prompt - request.prompt_counted, std::memory_order_relaxed);
+  request.prompt_counted = prompt;
+}
+
+void Engine::Impl::FailRequest(ActiveRequest& request, const Status& status) {
+  // What the client asked for is the client's matter; the rest is ours.
+  if (status.code() == StatusCode::kInternal) {
+    ERNE_LOG(kError, "engine") << "request " << request.record.id
+                               << " failed: " << status.message();
+  }
+  Retire(request, {.finish = FinishReason::kAbort, .error = status});
 }
 
 void Engine::Impl::FailStep(std::span<const ScheduledRows> step, const Status& status) {
@@ -437,20 +561,31 @@ void Engine::Impl::Retire(ActiveRequest& request, TokenEvent last) {
   }
   live_.pop_back();
   accepted_.fetch_sub(1, std::memory_order_relaxed);
-  // Before the event: who saw a request end sees its memory free.
+  // Before the event: who saw a request end sees its memory free, and finds it counted.
   Publish();
-  if (last.finish.has_value()) retired->stream->Push(std::move(last));
+  if (options_.observer != nullptr) {
+    RequestRecord& record = retired->record;
+    record.ended = now_;
+    record.preemptions = retired->preemptions;
+    record.finish = last.finish ? last.finish : retired->stream().cancelled_as();
+    options_.observer->OnEnd(record);
+  }
+  if (last.finish.has_value()) retired->stream().Push(std::move(last));
 }
 
 void Engine::Impl::Publish() {
-  running_.store(scheduler_.num_running(), std::memory_order_relaxed);
-  blocks_used_.store(scheduler_.pool().num_used(), std::memory_order_relaxed);
+  const auto store = [](std::atomic<int64_t>& to, int64_t value) {
+    to.store(value, std::memory_order_relaxed);
+  };
   const SchedulerCounters& counters = scheduler_.counters();
-  preemptions_.store(counters.preemptions, std::memory_order_relaxed);
-  prefix_queries_.store(counters.prefix_queries, std::memory_order_relaxed);
-  prefix_hits_.store(counters.prefix_hits, std::memory_order_relaxed);
-  blocks_taken_.store(counters.blocks_taken, std::memory_order_relaxed);
-  blocks_reused_.store(counters.blocks_reused, std::memory_order_relaxed);
+  store(running_, scheduler_.num_running());
+  store(blocks_used_, scheduler_.pool().num_used());
+  store(preemptions_, counters.preemptions);
+  store(prefix_queries_, counters.prefix_queries);
+  store(prefix_hits_, counters.prefix_hits);
+  store(blocks_taken_, counters.blocks_taken);
+  store(blocks_reused_, counters.blocks_reused);
+  if (live_.empty()) store(kv_tokens_, 0);
 }
 
 Engine::Engine(std::unique_ptr<Executor> executor, const EngineOptions& options)

@@ -19,6 +19,7 @@ struct SpeculationOptions {
   int64_t max_draft_tokens = 0;  // guesses in a step; 0: off
   int64_t max_ngram = 4;         // tokens that must have occurred before: the longest match wins
   int64_t min_ngram = 2;
+  bool measured = true;  // false (tests): also where it does not pay
 };
 
 // All at least 1 (max_num_queued_reqs: 0). Lowered to what the executor can do; max_num_seqs also

@@ -1,6 +1,7 @@
 // The engine's promise of determinism: whatever runs beside a request, however its prompt is cut,
-// whether it is preempted, its tokens are those that it gets alone. The fake executor checks every
-// block table on the way.
+// whatever of it is in the prefix cache, whether it guesses, whether it is preempted, its tokens
+// are those that it gets alone. The fake executor checks every block table on the way. (The same
+// over real models: tests/determinism.)
 #include <random>
 #include <vector>
 
@@ -21,6 +22,12 @@ class RandomRound {
     executor_.limits.num_blocks = Uniform(1, 12);
     options_.max_num_seqs = Uniform(1, 8);
     options_.max_num_batched_tokens = Uniform(1, 64);
+    options_.enable_prefix_caching = Uniform(0, 3) > 0;
+    options_.speculation = {.max_draft_tokens = Uniform(0, 5),
+                            .max_ngram = 2,
+                            .min_ngram = 1,
+                            .measured = Uniform(0, 3) == 0};
+    for (int64_t i = 0; i < 100; ++i) common_.push_back(RandomToken());
   }
 
   void Run() {
@@ -46,29 +53,33 @@ class RandomRound {
       if (!cancelled[i])
         ExpectAnswer(requests[i], *streams[i], i == 0 ? early_ : std::vector<TokenEvent>());
     }
-    preemptions_ = engine->stats().preemptions;
+    stats_ = engine->stats();
     engine->Shutdown(60000);
     EXPECT_EQ(engine->stats().kv_blocks_used, 0);
     EXPECT_EQ(engine->stats().running + engine->stats().waiting, 0);
   }
 
-  int64_t preemptions() const { return preemptions_; }
+  const EngineStats& stats() const { return stats_; }
 
  private:
   int64_t Uniform(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
 
+  int32_t RandomToken() { return static_cast<int32_t>(Uniform(0, executor_.vocab_size - 1)); }
+
   GenerationRequest RandomRequest(int64_t context) {
     const int64_t total = Uniform(2, std::min<int64_t>(context, 120));
     const int64_t prompt = Uniform(1, total - 1);
     GenerationRequest request;
-    for (int64_t i = 0; i < prompt; ++i) {
-      request.prompt.push_back(static_cast<int32_t>(Uniform(0, executor_.vocab_size - 1)));
-    }
+    const int64_t shared = Uniform(0, std::min<int64_t>(prompt, 100));
+    request.prompt.assign(common_.begin(), common_.begin() + shared);
+    for (int64_t i = shared; i < prompt; ++i) request.prompt.push_back(RandomToken());
+    request.priority = Uniform(0, 2);
+    if (Uniform(0, 3) == 0) request.cache_salt = "salt";
+    if (Uniform(0, 3) == 0) request.prompt_logprobs = static_cast<int32_t>(Uniform(0, 1));
     request.max_tokens = total - prompt;
-    if (Uniform(0, 1) == 0)
-      request.stop_tokens = {static_cast<int32_t>(Uniform(0, executor_.vocab_size - 1))};
+    if (Uniform(0, 1) == 0) request.stop_tokens = {RandomToken()};
     SamplingParams& sampling = request.sampling;
     sampling.temperature = static_cast<float>(Uniform(0, 4)) * 0.4F;
     if (Uniform(0, 1) == 0) sampling.top_p = static_cast<float>(Uniform(1, 10)) * 0.1F;
@@ -94,25 +105,41 @@ class RandomRound {
     EXPECT_EQ(answer.finish, expected.finish);
     EXPECT_EQ(answer.stop_token, expected.stop_token);
     EXPECT_TRUE(answer.error.ok()) << answer.error.message();
+    ASSERT_EQ(events.front().prompt_logprobs.size(),
+              request.prompt_logprobs < 0 ? 0 : request.prompt.size() - 1);
+    for (size_t i = 0; i < events.front().prompt_logprobs.size(); ++i) {
+      EXPECT_EQ(events.front().prompt_logprobs[i].front().token, request.prompt[i + 1]);
+    }
   }
 
   std::mt19937 random_;
   FakeExecutorOptions executor_;
   EngineOptions options_;
   std::vector<TokenEvent> early_;  // of the first request
-  int64_t preemptions_ = 0;
+  std::vector<int32_t> common_;    // prompts begin with some of it
+  EngineStats stats_;
 };
 
 TEST(EngineDeterminism, SameTokensInEveryCompanyChunkingAndPool) {
   int64_t preemptions = 0;
+  int64_t hits = 0;
+  int64_t right = 0;
+  int64_t wrong = 0;
   for (uint32_t seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(seed);
     RandomRound round(seed);
     round.Run();
     if (HasFailure()) return;
-    preemptions += round.preemptions();
+    preemptions += round.stats().preemptions;
+    hits += round.stats().prefix_hits;
+    right += round.stats().accepted_tokens;
+    wrong += round.stats().drafted_tokens - round.stats().accepted_tokens;
   }
-  EXPECT_GT(preemptions, 100);  // the rounds did reach it
+  // The rounds did reach it all.
+  EXPECT_GT(preemptions, 100);
+  EXPECT_GT(hits, 1000);
+  EXPECT_GT(right, 100);
+  EXPECT_GT(wrong, 100);
 }
 
 }  // namespace

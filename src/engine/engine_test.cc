@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <limits>
@@ -22,7 +23,7 @@ thread_local int64_t allocations = 0;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ERNE_COUNTS_ALLOCATIONS
-void* operator new(size_t size) {
+[[gnu::noinline]] void* operator new(size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
@@ -454,6 +455,242 @@ TEST(Engine, SubmitsFromManyThreads) {
   EXPECT_EQ(finished, 8 * 16);
   engine->Shutdown(60000);
   EXPECT_EQ(engine->stats().kv_blocks_used, 0);
+}
+
+TEST(Engine, APrefixIsComputedOnce) {
+  const auto engine = MakeEngine({}, {});
+  std::vector<int32_t> prompt(40, 7);
+  prompt[20] = 8;
+  const auto ask = [&](GenerationRequest request) {
+    const auto stream = MakeStream();
+    EXPECT_TRUE(engine->Submit(request, stream).ok());
+    std::vector<TokenEvent> events;
+    while (events.empty() || !events.back().finish.has_value()) stream->WaitAndTake(events);
+    EXPECT_EQ(ToAnswer(events).tokens, ExpectedAnswer(request, kVocab).tokens);
+    for (size_t i = 1; i < events.size(); ++i) EXPECT_EQ(events[i].cached_tokens, 0);
+    return events.front().cached_tokens;
+  };
+  GenerationRequest request = Request(prompt, 12);
+  EXPECT_EQ(ask(request), 0);
+  EXPECT_EQ(ask(request), 32) << "two full blocks";
+  EXPECT_EQ(engine->stats().prompt_tokens, 40 + 8);
+  EXPECT_EQ(engine->stats().prefix_hits, 32);
+  EXPECT_EQ(engine->stats().kv_blocks_used, 0) << "cached blocks are free";
+
+  request.prompt[35] = 1;
+  EXPECT_EQ(ask(request), 32);
+  request.prompt[31] = 1;
+  EXPECT_EQ(ask(request), 16);
+  request.cache_salt = "mine";
+  EXPECT_EQ(ask(request), 0) << "nobody else's salt";
+  EXPECT_EQ(ask(request), 32);
+  request.prompt.resize(32);
+  EXPECT_EQ(ask(request), 16) << "the last token is always computed";
+  request.prompt_logprobs = 0;
+  EXPECT_EQ(ask(request), 0) << "its log-probabilities need all of it";
+}
+
+TEST(Engine, PrefixCachingCanBeTurnedOff) {
+  const auto engine = MakeEngine({}, {.enable_prefix_caching = false});
+  const GenerationRequest request = Request(std::vector<int32_t>(40, 7), 3);
+  for (int i = 0; i < 2; ++i) {
+    const auto stream = MakeStream();
+    ASSERT_TRUE(engine->Submit(request, stream).ok());
+    WaitForAnswer(*stream);
+  }
+  EXPECT_EQ(engine->stats().prompt_tokens, 80);
+  EXPECT_EQ(engine->stats().prefix_queries, 0);
+}
+
+TEST(Engine, PromptLogprobsComeWithTheFirstToken) {
+  FakeExecutorOptions executor;
+  executor.limits.max_logit_rows = 3;  // the prompt takes several steps
+  const auto engine = MakeEngine(executor, {});
+  GenerationRequest request = Request({5, 9, 2, 8, 1, 7, 3, 3, 3}, 2);
+  request.prompt_logprobs = 2;
+  const auto stream = MakeStream();
+  ASSERT_TRUE(engine->Submit(request, stream).ok());
+  std::vector<TokenEvent> events;
+  while (events.empty() || !events.back().finish.has_value()) stream->WaitAndTake(events);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_TRUE(events[1].prompt_logprobs.empty());
+  ASSERT_EQ(events[0].prompt_logprobs.size(), 8U);
+  SamplerScratch scratch(kVocab);
+  for (size_t i = 0; i < 8; ++i) {
+    const std::span before(request.prompt.data(), i + 1);
+    const auto expected =
+        TokenLogprobs(FakeExecutor::LogitsAfter(before, kVocab), request.prompt[i + 1], 2, scratch);
+    const auto& got = events[0].prompt_logprobs[i];
+    ASSERT_EQ(got.size(), 3U);
+    for (size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(got[k].token, (*expected)[k].token);
+      EXPECT_EQ(got[k].logprob, (*expected)[k].logprob);
+    }
+  }
+  request.prompt_logprobs = static_cast<int32_t>(kVocab) + 1;
+  EXPECT_EQ(engine->Submit(request, MakeStream()).param(), "prompt_logprobs");
+}
+
+TEST(Engine, UrgentRequestsGoFirst) {
+  Gate gate;
+  const auto engine = MakeEngine(Gated(gate), {.max_num_seqs = 1});
+  std::mutex mutex;
+  std::vector<int> order;
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  const int64_t priorities[] = {0, 5, 1, -1, 1};
+  for (int i = 0; i < 5; ++i) {
+    streams.push_back(std::make_shared<TokenStream>([&, i] {
+      const std::lock_guard lock(mutex);
+      order.push_back(i);
+    }));
+    GenerationRequest request = Request({i + 1}, 1);
+    request.priority = priorities[i];
+    ASSERT_TRUE(engine->Submit(request, streams.back()).ok());
+    if (i == 0) gate.WaitForStep(1);
+  }
+  gate.Open();
+  engine->Shutdown(60'000);
+  EXPECT_EQ(order, (std::vector<int>{0, 3, 2, 4, 1}));
+}
+
+TEST(Engine, AnOverdueRequestEndsWithAnError) {
+  Gate gate;
+  const auto engine = MakeEngine(Gated(gate), {.max_num_seqs = 1});
+  GenerationRequest request = Request({1}, 50);
+  request.timeout_ms = 20;
+  const auto running = MakeStream();
+  ASSERT_TRUE(engine->Submit(request, running).ok());
+  gate.WaitForStep(1);
+  const auto waiting = MakeStream();
+  ASSERT_TRUE(engine->Submit(request, waiting).ok());
+  const auto patient = MakeStream();
+  ASSERT_TRUE(engine->Submit(Request({1}, 50), patient).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  gate.Open();
+  for (const auto& stream : {running, waiting}) {
+    const Answer answer = WaitForAnswer(*stream);
+    EXPECT_EQ(answer.finish, FinishReason::kAbort);
+    EXPECT_EQ(answer.error.code(), StatusCode::kDeadlineExceeded) << answer.error.message();
+  }
+  EXPECT_EQ(WaitForAnswer(*patient).finish, FinishReason::kLength);
+  request.timeout_ms = -1;
+  EXPECT_EQ(engine->Submit(request, MakeStream()).param(), "timeout");
+}
+
+TEST(Engine, GuessesChangeStepsAndNothingElse) {
+  EngineOptions options;
+  options.speculation = {.max_draft_tokens = 4, .max_ngram = 2, .min_ngram = 1, .measured = false};
+  options.enable_prefix_caching = false;
+  const auto engine = MakeEngine({}, options);
+  GenerationRequest request = Request({5, 6, 7, 8, 5}, 40);
+  request.sampling.allowed_tokens = {6, 7};  // an answer in which every guess is possible
+  request.sampling.temperature = 1.0F;
+  request.sampling.logprobs = 1;
+  const auto stream = MakeStream();
+  ASSERT_TRUE(engine->Submit(request, stream).ok());
+  std::vector<TokenEvent> events;
+  while (events.empty() || !events.back().finish.has_value()) stream->WaitAndTake(events);
+  EXPECT_EQ(ToAnswer(events).tokens, ExpectedAnswer(request, kVocab).tokens);
+  for (const TokenEvent& event : events) EXPECT_EQ(event.logprobs.front().token, event.token);
+  const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.generated_tokens, 40);
+  EXPECT_GT(stats.accepted_tokens, 0);
+  EXPECT_GT(stats.drafted_tokens, stats.accepted_tokens);
+  EXPECT_EQ(stats.steps, 40 - stats.accepted_tokens);
+}
+
+// Adds up what it hears.
+class Listener : public EngineObserver {
+ public:
+  void OnStep(const StepRecord& step) override {
+    EXPECT_GT(step.rows, 0);
+    EXPECT_GE(step.seconds, 0);
+    rows += step.rows;
+    ++steps;
+  }
+  void OnFirstToken(double seconds) override { first_tokens.push_back(seconds); }
+  void OnNextToken(double seconds) override { next_tokens.push_back(seconds); }
+  void OnEnd(const RequestRecord& request) override { ended.push_back(request); }
+  void OnBlockReused(double idle_seconds) override {
+    EXPECT_GE(idle_seconds, 0);
+    ++reused;
+  }
+  void OnBlockEvicted(const BlockRecord& block) override {
+    EXPECT_GE(block.lived, block.idle);
+    EXPECT_GE(block.idle, 0);
+    ++evicted;
+  }
+
+  int64_t rows = 0;
+  int64_t steps = 0;
+  int64_t reused = 0;
+  int64_t evicted = 0;
+  std::vector<double> first_tokens;
+  std::vector<double> next_tokens;
+  std::vector<RequestRecord> ended;
+};
+
+TEST(Engine, TellsItsObserver) {
+  const auto listener = std::make_shared<Listener>();
+  FakeExecutorOptions executor;
+  executor.limits.num_blocks = 4;
+  EngineOptions options;
+  options.observer = listener;
+  auto engine = MakeEngine(executor, options);
+  GenerationRequest request = Request(std::vector<int32_t>(20, 7), 5);
+  request.id = "first";
+  for (int i = 0; i < 2; ++i) {
+    const auto stream = MakeStream();
+    ASSERT_TRUE(engine->Submit(request, stream).ok());
+    WaitForAnswer(*stream);
+  }
+  const auto other = MakeStream();  // takes the whole pool: what was cached is lost
+  ASSERT_TRUE(engine->Submit(Request(std::vector<int32_t>(60, 3), 2), other).ok());
+  WaitForAnswer(*other);
+  engine.reset();  // no call comes from now on
+  EXPECT_EQ(listener->rows, 20 + 4 + 4 + 4 + 60 + 1);
+  EXPECT_EQ(listener->first_tokens.size(), 3U);
+  EXPECT_EQ(listener->next_tokens.size(), 4U + 4U + 1U);
+  EXPECT_EQ(listener->reused, 1);
+  EXPECT_EQ(listener->evicted, 1);
+  ASSERT_EQ(listener->ended.size(), 3U);
+  const RequestRecord& second = listener->ended[1];
+  EXPECT_EQ(second.id, "first");
+  EXPECT_EQ(second.prompt_tokens, 20);
+  EXPECT_EQ(second.cached_tokens, 16);
+  EXPECT_EQ(second.generated_tokens, 5);
+  EXPECT_EQ(second.max_tokens, 5);
+  EXPECT_EQ(second.finish, FinishReason::kLength);
+  EXPECT_LE(second.arrived, second.started);
+  EXPECT_LE(second.started, second.first_token);
+  EXPECT_LE(second.first_token, second.last_token);
+  EXPECT_LE(second.last_token, second.ended);
+}
+
+TEST(Engine, TellsItsObserverOfThoseWhoLeave) {
+  const auto listener = std::make_shared<Listener>();
+  Gate gate;
+  EngineOptions options;
+  options.observer = listener;
+  options.max_num_seqs = 1;
+  auto engine = MakeEngine(Gated(gate), options);
+  const auto running = MakeStream();
+  ASSERT_TRUE(engine->Submit(Request({1}, 5), running).ok());
+  gate.WaitForStep(1);
+  const auto waiting = MakeStream();
+  ASSERT_TRUE(engine->Submit(Request({1}, 5), waiting).ok());
+  waiting->Cancel();
+  gate.LetPass(1);
+  gate.WaitForStep(2);
+  running->Cancel();
+  gate.Open();
+  engine->Shutdown(60'000);
+  engine.reset();
+  ASSERT_EQ(listener->ended.size(), 2U);
+  EXPECT_EQ(listener->ended[0].started, 0) << "it never ran";
+  EXPECT_EQ(listener->ended[0].finish, std::nullopt);
+  EXPECT_EQ(listener->ended[1].finish, std::nullopt);
+  EXPECT_EQ(listener->ended[1].generated_tokens, 2);
 }
 
 #ifdef ERNE_COUNTS_ALLOCATIONS

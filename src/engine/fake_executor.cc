@@ -74,8 +74,12 @@ uint64_t FakeExecutor::ReadPrefix(const SequenceRows& rows) {
   return prefix;
 }
 
-uint64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix) {
+// Fills the logits that are asked for, from row `logit_row` on; returns how many rows those are.
+int64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix, int64_t logit_row) {
+  const auto vocab = static_cast<size_t>(options_.vocab_size);
+  const int64_t end = rows.start + static_cast<int64_t>(rows.tokens.size());
   int64_t position = rows.start;
+  int64_t written = 0;
   for (const int32_t token : rows.tokens) {
     prefix = Extend(prefix, token);
     Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
@@ -83,8 +87,15 @@ uint64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix) {
     ERNE_CHECK(slot.read_in_run != runs_) << "position " << position << " is written and shared";
     slot = {position, prefix, token, runs_};
     ++position;
+    const bool wanted = rows.logits == SequenceRows::Logits::kAll ||
+                        (rows.logits == SequenceRows::Logits::kLast && position == end);
+    if (!wanted) continue;
+    const auto row = static_cast<size_t>(logit_row + written++);
+    if (token != options_.nan_after_token) {
+      FillLogits(prefix, std::span(logits_).subspan(row * vocab, vocab));
+    }
   }
-  return prefix;
+  return written;
 }
 
 Result<std::span<const float>> FakeExecutor::Run(const Batch& batch) {
@@ -93,17 +104,8 @@ Result<std::span<const float>> FakeExecutor::Run(const Batch& batch) {
   if (options_.on_run) ERNE_RETURN_IF_ERROR(options_.on_run(batch));
   const auto vocab = static_cast<size_t>(options_.vocab_size);
   std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
-  size_t row = 0;
-  for (const SequenceRows& rows : batch) {
-    ERNE_CHECK(rows.logits != SequenceRows::Logits::kAll)
-        << "the fake computes the last row's logits alone";
-    const uint64_t prefix = WriteRows(rows, ReadPrefix(rows));
-    if (rows.logits == SequenceRows::Logits::kNone) continue;
-    if (rows.tokens.back() != options_.nan_after_token) {
-      FillLogits(prefix, std::span(logits_).subspan(row * vocab, vocab));
-    }
-    ++row;
-  }
+  int64_t row = 0;
+  for (const SequenceRows& rows : batch) row += WriteRows(rows, ReadPrefix(rows), row);
   return std::span<const float>(logits_).first(static_cast<size_t>(size.logit_rows) * vocab);
 }
 

@@ -51,7 +51,7 @@ class FakeExecutor : public Executor {
   };
 
   uint64_t ReadPrefix(const SequenceRows& rows);
-  uint64_t WriteRows(const SequenceRows& rows, uint64_t prefix);
+  int64_t WriteRows(const SequenceRows& rows, uint64_t prefix, int64_t logit_row);
 
   FakeExecutorOptions options_;
   ModelSpec spec_;

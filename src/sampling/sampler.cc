@@ -308,6 +308,13 @@ int32_t ArgMax(std::span<const float> values) {
   return IndexOf(values, FindMax(values).max);
 }
 
+Result<std::vector<TokenLogprob>> TokenLogprobs(std::span<const float> logits, int32_t token,
+                                                int32_t count, SamplerScratch& scratch) {
+  const Extent extent = FindMax(logits);
+  if (!extent.usable()) return InvalidLogits(logits, extent);
+  return Logprobs(logits, extent.max, token, static_cast<size_t>(count), scratch);
+}
+
 RequestSampler::RequestSampler(SamplingParams params, int64_t vocab_size,
                                std::span<const int32_t> prompt)
     : params_(std::move(params)), adjuster_(params_, vocab_size, prompt) {

@@ -95,6 +95,11 @@ class RequestSampler {
   LogitAdjuster adjuster_;
 };
 
+// What SampledToken::logprobs says of `token`, for logits [vocab] of which it was not drawn.
+// Internal when the logits are not numbers.
+Result<std::vector<TokenLogprob>> TokenLogprobs(std::span<const float> logits, int32_t token,
+                                                int32_t count, SamplerScratch& scratch);
+
 // Index of the largest value, the lowest index on ties. values: not empty, no NaN.
 int32_t ArgMax(std::span<const float> values);
 

@@ -1,0 +1,110 @@
+#include "engine/step_pacer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace erne {
+namespace {
+
+// Weight of the newest measurement.
+constexpr double kNewest = 1.0 / 8;
+// A step that took this many times what it usually takes was disturbed from outside.
+constexpr double kDisturbed = 3.0;
+// Prompts that wait beyond this many: the stretch is no limit any more.
+constexpr int64_t kCrowd = 12;
+
+constexpr int64_t kGainSamples = 8;  // before they are judged
+constexpr int64_t kShortestPause = 32;
+constexpr int64_t kLongestPause = 2048;
+// Every so often a step runs without guesses, to know what it takes: contexts grow.
+constexpr int64_t kStepsInARow = 31;
+
+void Learn(double& average, double value) {
+  average =
+      average == 0 ? value : average + kNewest * (std::min(value, kDisturbed * average) - average);
+}
+
+}  // namespace
+
+StepPacer::StepPacer(int64_t max_sequences, int64_t max_rows)
+    : max_rows_(max_rows),
+      decode_seconds_(static_cast<size_t>(max_sequences) + 1, 0.0),
+      next_pause_(kShortestPause) {
+  ERNE_CHECK(max_sequences > 0 && max_rows > 0);
+}
+
+// The measured time of the nearest number of sequences: it grows slowly with them.
+double StepPacer::DecodeSeconds(int64_t decoding) const {
+  const auto size = static_cast<int64_t>(decode_seconds_.size());
+  for (int64_t distance = 0; distance < size; ++distance) {
+    for (const int64_t at : {decoding - distance, decoding + distance}) {
+      if (at <= 0 || at >= size) continue;
+      if (const double seconds = decode_seconds_[static_cast<size_t>(at)]; seconds > 0)
+        return seconds;
+    }
+  }
+  return 0;
+}
+
+int64_t StepPacer::MaxPromptRows(int64_t decoding, int64_t prompts) const {
+  if (decoding == 0 || prompts == 0 || prompts > kCrowd) return max_rows_;
+  const double step = DecodeSeconds(decoding);
+  if (step == 0 || prompt_row_seconds_ == 0) return max_rows_;
+  const double stretch = std::ldexp(kPromptStretch, static_cast<int>(prompts - 1));
+  const double rows = stretch * step / prompt_row_seconds_;
+  return std::clamp<int64_t>(std::llround(std::min(rows, 1e9)), 1, max_rows_);
+}
+
+bool StepPacer::WantsGuesses(int64_t decoding, int64_t prompts) {
+  if (decoding == 0 || decoding > kMaxGuessing || prompts > 0) return false;
+  if (pause_ > 0) {
+    --pause_;
+    return false;
+  }
+  const bool measured = decode_seconds_[static_cast<size_t>(decoding)] > 0;
+  if (!measured || steps_in_a_row_ >= kStepsInARow) {
+    steps_in_a_row_ = 0;
+    return false;
+  }
+  return true;
+}
+
+void StepPacer::Add(const StepShape& step, double seconds) {
+  if (seconds <= 0) return;
+  if (step.drafted > 0) return AddGuesses(step, seconds);
+  if (step.prompt_rows == 0) {
+    if (step.decoding > 0) Learn(decode_seconds_[static_cast<size_t>(step.decoding)], seconds);
+    return;
+  }
+  const auto rows = static_cast<double>(step.prompt_rows);
+  if (step.decoding == 0) {
+    // A first idea; beside decoding sequences chunks are smaller and a row takes longer.
+    if (prompt_row_seconds_ == 0) prompt_row_seconds_ = seconds / rows;
+    return;
+  }
+  const double alone = DecodeSeconds(step.decoding);
+  // Time must not run backwards where a step was by chance no longer than without the prompt.
+  const double least = seconds / 100;
+  if (alone > 0) Learn(prompt_row_seconds_, std::max(seconds - alone, least) / rows);
+}
+
+void StepPacer::AddGuesses(const StepShape& step, double seconds) {
+  ++steps_in_a_row_;
+  const double alone = DecodeSeconds(step.decoding);
+  if (step.prompt_rows > 0 || step.decoding == 0 || alone == 0) return;
+  const double tokens = static_cast<double>(step.decoding + step.accepted);
+  const double gain = tokens / static_cast<double>(step.decoding) * alone / seconds;
+  gain_ = gain_samples_ == 0 ? gain : gain_ + kNewest * (gain - gain_);
+  if (++gain_samples_ < kGainSamples) return;
+  if (gain_ >= kLeastGain) {
+    next_pause_ = kShortestPause;
+    return;
+  }
+  pause_ = next_pause_;
+  next_pause_ = std::min(2 * next_pause_, kLongestPause);
+  gain_samples_ = 0;
+}
+
+}  // namespace erne

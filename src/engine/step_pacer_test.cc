@@ -1,0 +1,106 @@
+#include "engine/step_pacer.h"
+
+#include <gtest/gtest.h>
+
+namespace erne {
+namespace {
+
+// A machine on which a step takes this long: rows are cheaper in large chunks.
+double Seconds(const StepShape& step) {
+  const auto rows = static_cast<double>(step.prompt_rows);
+  return 0.010 + 0.001 * static_cast<double>(step.decoding) + 0.0002 * rows +
+         (rows > 0 ? 0.001 : 0.0) + 0.0005 * static_cast<double>(step.drafted);
+}
+
+void Measure(StepPacer& pacer, const StepShape& step) { pacer.Add(step, Seconds(step)); }
+
+TEST(StepPacer, TakesAllItCanWhileItKnowsNothingOrNobodyDecodes) {
+  StepPacer pacer(8, 512);
+  EXPECT_EQ(pacer.MaxPromptRows(4, 1), 512);
+  Measure(pacer, {.prompt_rows = 512});
+  Measure(pacer, {.decoding = 4});
+  EXPECT_EQ(pacer.MaxPromptRows(0, 1), 512);
+  EXPECT_LT(pacer.MaxPromptRows(4, 1), 512);
+}
+
+TEST(StepPacer, StretchesAStepAsFarAsItSays) {
+  StepPacer pacer(8, 512);
+  Measure(pacer, {.prompt_rows = 512});
+  for (int i = 0; i < 20; ++i) Measure(pacer, {.decoding = 8});
+  StepShape step{.decoding = 8};
+  for (int i = 0; i < 200; ++i) {
+    step.prompt_rows = pacer.MaxPromptRows(8, 1);
+    Measure(pacer, step);
+  }
+  const double ratio = Seconds(step) / Seconds({.decoding = 8});
+  EXPECT_NEAR(ratio, 1 + StepPacer::kPromptStretch, 0.02);
+}
+
+TEST(StepPacer, ACrowdIsLetInFaster) {
+  StepPacer pacer(8, 512);
+  Measure(pacer, {.prompt_rows = 512});
+  Measure(pacer, {.decoding = 8});
+  Measure(pacer, {.decoding = 8, .prompt_rows = 30});
+  const int64_t one = pacer.MaxPromptRows(8, 1);
+  EXPECT_NEAR(static_cast<double>(pacer.MaxPromptRows(8, 2)), 2.0 * static_cast<double>(one), 1);
+  EXPECT_NEAR(static_cast<double>(pacer.MaxPromptRows(8, 3)), 4.0 * static_cast<double>(one), 2);
+  EXPECT_EQ(pacer.MaxPromptRows(8, 100), 512);
+  EXPECT_EQ(pacer.MaxPromptRows(5, 1), pacer.MaxPromptRows(8, 1)) << "8 is the nearest it knows";
+}
+
+TEST(StepPacer, ADisturbedStepChangesLittle) {
+  StepPacer pacer(8, 512);
+  Measure(pacer, {.prompt_rows = 512});
+  for (int i = 0; i < 50; ++i) Measure(pacer, {.decoding = 8});
+  const int64_t before = pacer.MaxPromptRows(8, 1);
+  pacer.Add({.decoding = 8}, 60.0);
+  EXPECT_LT(pacer.MaxPromptRows(8, 1), 2 * before);
+}
+
+TEST(StepPacer, OneRowAtLeast) {
+  StepPacer pacer(1, 512);
+  pacer.Add({.decoding = 1}, 1e-6);
+  pacer.Add({.prompt_rows = 1}, 10.0);
+  EXPECT_EQ(pacer.MaxPromptRows(1, 1), 1);
+}
+
+TEST(StepPacer, GuessesWaitForWhatAPlainStepTakes) {
+  StepPacer pacer(8, 512);
+  EXPECT_FALSE(pacer.WantsGuesses(1, 0));
+  Measure(pacer, {.decoding = 1});
+  EXPECT_TRUE(pacer.WantsGuesses(1, 0));
+  EXPECT_FALSE(pacer.WantsGuesses(0, 0));
+  EXPECT_FALSE(pacer.WantsGuesses(1, 1)) << "a prompt waits";
+  EXPECT_FALSE(pacer.WantsGuesses(StepPacer::kMaxGuessing + 1, 0));
+}
+
+// Of `steps` steps of one sequence, how many guess. Each guess is right with this share.
+int StepsThatGuess(StepPacer& pacer, int steps, int64_t accepted) {
+  int guessing = 0;
+  for (int i = 0; i < steps; ++i) {
+    StepShape step{.decoding = 1};
+    if (pacer.WantsGuesses(1, 0)) {
+      step.drafted = 4;
+      step.accepted = accepted;
+      ++guessing;
+    }
+    Measure(pacer, step);
+  }
+  return guessing;
+}
+
+TEST(StepPacer, GuessesGoOnWhileTheyPay) {
+  StepPacer pacer(8, 512);
+  const int guessing = StepsThatGuess(pacer, 1000, 2);
+  EXPECT_GT(guessing, 950);
+  EXPECT_LT(guessing, 1000) << "now and then a step shows what it takes without";
+}
+
+TEST(StepPacer, GuessesStopWhenTheyDoNotPayAndAreTriedAgain) {
+  StepPacer pacer(8, 512);
+  EXPECT_LT(StepsThatGuess(pacer, 10'000, 0), 150);
+  EXPECT_GT(StepsThatGuess(pacer, 10'000, 4), 7'000) << "the text has become predictable";
+}
+
+}  // namespace
+}  // namespace erne
