@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "cli/chat_conversation.h"
 #include "cli/chat_input.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/load_served_model.h"
 #include "cli/serve_options.h"
@@ -422,26 +423,18 @@ Result<int> LoadAndRun(const ChatOptions& options, Language language) {
   return chat.Run();
 }
 
-int Fail(const Status& status, int exit_code) {
-  std::fprintf(stderr, "erne chat: %s\n", status.message().c_str());
-  return exit_code;
-}
-
 }  // namespace
 
 int RunChat(const std::vector<std::string>& arguments) {
   const Language language = UserLanguage();
   const Result<CommandLine> line = ParseCommandLine(arguments, language);
-  if (!line.ok()) return Fail(line.status(), 2);
-  if (!line->help.empty()) {
-    std::fputs(line->help.c_str(), stdout);
-    return 0;
-  }
+  if (!line.ok()) return Fail("chat", line.status(), 2);
+  if (!line->help.empty()) return PrintAndEnd("chat", line->help, 0);
   LogOptions log;
   log.min_level = LogLevel::kWarning;  // what a server tells about its start is no news here
-  if (const Status status = InitLogging(log); !status.ok()) return Fail(status, 1);
+  if (const Status status = InitLogging(log); !status.ok()) return Fail("chat", status, 1);
   const Result<int> exit_code = LoadAndRun(line->options, language);
-  return exit_code.ok() ? *exit_code : Fail(exit_code.status(), 1);
+  return exit_code.ok() ? *exit_code : Fail("chat", exit_code.status(), 1);
 }
 
 }  // namespace erne

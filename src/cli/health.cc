@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 
 namespace erne {
@@ -146,11 +147,6 @@ Status CheckHealth(const Address& address, Clock::time_point deadline) {
       StrCat("status ", status, ": ", body == std::string_view::npos ? "" : text.substr(body + 4)));
 }
 
-int Fail(const Status& status) {
-  std::fprintf(stderr, "erne health: %s\n", status.message().c_str());
-  return 2;
-}
-
 }  // namespace
 
 int RunHealth(const std::vector<std::string>& arguments) {
@@ -163,13 +159,9 @@ int RunHealth(const std::vector<std::string>& arguments) {
                    "询问服务是否正常：正常则打印“健康”并以 0 退出，否则打印“未响应”并以 1 退出。"});
   flags.Add("url", &url, "URL", {"Address of the server", "服务地址"});
   flags.Add("timeout", &timeout, "SECONDS", {"How long to wait", "等待的秒数"}).Range(0.001, 3600);
-  if (const Status status = flags.Parse(arguments); !status.ok()) return Fail(status);
-  if (flags.help_requested()) {
-    std::fputs(flags.Help(UserLanguage()).c_str(), stdout);
-    return 0;
-  }
+  if (const std::optional<int> end = ParseOrEnd("health", flags, arguments)) return *end;
   const Result<Address> address = ParseUrl(url);
-  if (!address.ok()) return Fail(address.status());
+  if (!address.ok()) return Fail("health", address.status(), 2);
   const auto wait =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout));
   const Status status = CheckHealth(*address, Clock::now() + wait);

@@ -1,11 +1,11 @@
 #include "cli/inspect.h"
 
-#include <cstdio>
 #include <memory>
 #include <utility>
 
 #include "base/machine.h"
 #include "base/status.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/load_served_model.h"
 #include "cli/make_executor.h"
@@ -34,11 +34,6 @@ Result<ModelReport> Inspect(const ServeOptions& options, bool with_tensors) {
   return report;
 }
 
-int Fail(const Status& status, int exit_code) {
-  std::fprintf(stderr, "erne inspect: %s\n", status.message().c_str());
-  return exit_code;
-}
-
 }  // namespace
 
 int RunInspect(const std::vector<std::string>& arguments) {
@@ -59,20 +54,12 @@ int RunInspect(const std::vector<std::string>& arguments) {
   flags.Add("json", &json, {"Prints one JSON object", "输出一个 JSON 对象"});
   AddMemoryFlags(flags, options);
   const Language language = UserLanguage();
-  if (const Status status = flags.Parse(arguments); !status.ok()) return Fail(status, 2);
-  if (flags.help_requested()) {
-    std::fputs(flags.Help(language).c_str(), stdout);
-    return 0;
-  }
+  if (const std::optional<int> end = ParseOrEnd("inspect", flags, arguments)) return *end;
   if (!model.empty()) options.model = model[0];
   const Result<ModelReport> report = Inspect(options, tensors);
-  if (!report.ok()) return Fail(report.status(), 1);
+  if (!report.ok()) return Fail("inspect", report.status(), 1);
   const std::string text = json ? ReportJson(*report).Dump() + "\n" : ReportText(*report, language);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return Fail(Internal("cannot write to standard output"), 1);
-  }
-  return 0;
+  return PrintAndEnd("inspect", text, 0);
 }
 
 }  // namespace erne

@@ -12,6 +12,7 @@
 #include "base/file_set.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/make_executor.h"
 #include "cli/read_input.h"
@@ -170,11 +171,6 @@ bool Print(const LogitsResult& result, std::FILE* file) {
   return std::fflush(file) == 0 && std::ferror(file) == 0;
 }
 
-int Fail(const Status& status, int exit_code) {
-  std::fprintf(stderr, "erne logits: %s\n", status.message().c_str());
-  return exit_code;
-}
-
 }  // namespace
 
 int RunLogits(const std::vector<std::string>& arguments) {
@@ -204,18 +200,18 @@ int RunLogits(const std::vector<std::string>& arguments) {
            {"Threads of the CPU executor; 0: every CPU that erne may use",
             "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
       .Range(0, 4096);
-  if (const Status status = flags.Parse(arguments); !status.ok()) return Fail(status, 2);
-  if (flags.help_requested()) {
-    std::fputs(flags.Help(UserLanguage()).c_str(), stdout);
-    return 0;
+  if (const std::optional<int> end = ParseOrEnd("logits", flags, arguments)) return *end;
+  if (options.model.empty()) {
+    return Fail("logits", InvalidArgument("name the folder of a model"), 2);
   }
-  if (options.model.empty()) return Fail(InvalidArgument("name the folder of a model"), 2);
   if (flags.Given("ids") == flags.Given("ids-file")) {
-    return Fail(InvalidArgument("give the prompt with either --ids or --ids-file"), 2);
+    return Fail("logits", InvalidArgument("give the prompt with either --ids or --ids-file"), 2);
   }
   const Result<LogitsResult> result = RunModel(options);
-  if (!result.ok()) return Fail(result.status(), 1);
-  if (!Print(*result, stdout)) return Fail(Internal("cannot write to standard output"), 1);
+  if (!result.ok()) return Fail("logits", result.status(), 1);
+  if (!Print(*result, stdout)) {
+    return Fail("logits", Internal("cannot write to standard output"), 1);
+  }
   return 0;
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/model_files.h"
 #include "cli/read_input.h"
@@ -132,11 +132,6 @@ Result<Outcome> Tokenize(const FlagTable& flags, const TokenizeOptions& options,
   return Outcome{FormatTokenIds(ids) + "\n", 0};
 }
 
-int Fail(const Status& status, int exit_code) {
-  std::fprintf(stderr, "erne tokenize: %s\n", status.message().c_str());
-  return exit_code;
-}
-
 }  // namespace
 
 int RunTokenize(const std::vector<std::string>& arguments) {
@@ -149,19 +144,13 @@ int RunTokenize(const std::vector<std::string>& arguments) {
        "目录里只需要有分词器文件。"});
   AddFlags(flags, options);
   const Language language = UserLanguage();
-  if (const Status status = flags.Parse(arguments); !status.ok()) return Fail(status, 2);
-  if (flags.help_requested()) {
-    std::fputs(flags.Help(language).c_str(), stdout);
-    return 0;
+  if (const std::optional<int> end = ParseOrEnd("tokenize", flags, arguments)) return *end;
+  if (const Status status = CheckUsage(flags, options); !status.ok()) {
+    return Fail("tokenize", status, 2);
   }
-  if (const Status status = CheckUsage(flags, options); !status.ok()) return Fail(status, 2);
   const Result<Outcome> outcome = Tokenize(flags, options, language == Language::kChinese);
-  if (!outcome.ok()) return Fail(outcome.status(), 1);
-  std::fwrite(outcome->out.data(), 1, outcome->out.size(), stdout);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return Fail(Internal("cannot write to standard output"), 1);
-  }
-  return outcome->exit_code;
+  if (!outcome.ok()) return Fail("tokenize", outcome.status(), 1);
+  return PrintAndEnd("tokenize", outcome->out, outcome->exit_code);
 }
 
 }  // namespace erne
