@@ -2,9 +2,10 @@
 //
 //   TokenStream -> AnswerText -> AnswerFormat -> ResponseWriter
 //
-// The engine's loop thread only wakes the session; all work happens on the connection's strand. The
-// session is kept alive by the writer's callbacks (so it goes when the answer is complete or the
-// client is gone), and everything else holds it weakly.
+// The engine's loop thread only wakes the session; all work happens on the writer's strand: the
+// connection's, or that of a stream which outlives it (resumable_stream.h). The session is kept
+// alive by the writer's callbacks (so it goes when the answer is complete or the client is gone),
+// and everything else holds it weakly.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,7 @@ struct AnswerSessionOptions {
   bool continuous_usage = false;
 };
 
-// Made, started and pumped on the strand of `writer`.
+// Pumped on the strand of `writer`; made and started there too, or before anything runs on it.
 class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
  public:
   // Beyond this many bytes that the client has not taken, tokens are left in the TokenStream (where

@@ -21,19 +21,22 @@ bool EqualInConstantTime(std::string_view given, std::string_view key) {
 
 }  // namespace
 
-bool IsAuthorized(const HttpRequest& request, const std::vector<std::string>& keys) {
-  if (keys.empty()) return true;
+int64_t KeyNumber(const HttpRequest& request, const std::vector<std::string>& keys) {
   const std::string* header = request.Header("authorization");
-  if (header == nullptr) return false;
+  if (header == nullptr) return -1;
   constexpr std::string_view kScheme = "bearer ";
-  if (ToLowerAscii(std::string_view(*header).substr(0, kScheme.size())) != kScheme) return false;
+  if (ToLowerAscii(std::string_view(*header).substr(0, kScheme.size())) != kScheme) return -1;
   const std::string_view given = Strip(std::string_view(*header).substr(kScheme.size()));
-  bool found = false;
-  for (const std::string& key : keys) {
-    const bool equal = EqualInConstantTime(given, key);
-    found = found || equal;
+  int64_t found = -1;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const bool equal = EqualInConstantTime(given, keys[i]);
+    found = equal ? static_cast<int64_t>(i) : found;
   }
   return found;
+}
+
+bool IsAuthorized(const HttpRequest& request, const std::vector<std::string>& keys) {
+  return keys.empty() || KeyNumber(request, keys) >= 0;
 }
 
 }  // namespace erne

@@ -1,6 +1,7 @@
 // API keys.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,11 @@
 
 namespace erne {
 
-// Whether `request` carries one of `keys` as `Authorization: Bearer KEY`, or no key is asked for.
-// The time taken does not tell how much of a key was right.
+// Which of `keys` the request carries as `Authorization: Bearer KEY`; -1: none. The time taken does
+// not tell how much of a key was right.
+int64_t KeyNumber(const HttpRequest& request, const std::vector<std::string>& keys);
+
+// Whether it carries one of them, or no key is asked for.
 bool IsAuthorized(const HttpRequest& request, const std::vector<std::string>& keys);
 
 }  // namespace erne

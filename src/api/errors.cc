@@ -16,6 +16,8 @@ const char* ErrorType(int http_status) {
       return "MethodNotAllowedError";
     case 408:
       return "RequestTimeoutError";
+    case 410:
+      return "GoneError";
     case 413:
       return "PayloadTooLargeError";
     case 415:

@@ -23,6 +23,8 @@ constexpr size_t kMaxBiases = 4096;
 constexpr double kMaxBias = 100;
 // It is kept with every request.
 constexpr size_t kMaxSaltBytes = 256;
+// A client that has not come back by then will not.
+constexpr int64_t kMaxResumableSeconds = 60;
 
 std::optional<float> Number(const Json& body, std::string_view name) {
   const Json* value = Given(body, name);
@@ -210,6 +212,15 @@ Status ReadStreaming(const Json& body, RequestOptions& options) {
       return FieldFault(StrCat("stream_options.", name),
                         StrCat("must be true or false, not ", value->KindName()));
     }
+  }
+  if (const Json* seconds = Given(*members, "resumable_seconds")) {
+    if (!IsWhole(*seconds) || WholeValue(*seconds) < 1 ||
+        WholeValue(*seconds) > kMaxResumableSeconds) {
+      return FieldFault(
+          "stream_options.resumable_seconds",
+          StrCat("must be an integer from 1 to ", kMaxResumableSeconds, ", not ", Shown(*seconds)));
+    }
+    options.resumable_seconds = WholeValue(*seconds);
   }
   options.include_usage = FlagMember(*members, "include_usage", false);
   options.continuous_usage =

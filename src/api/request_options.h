@@ -52,6 +52,7 @@ struct RequestOptions {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
+  int64_t resumable_seconds = 0;  // 0: the stream ends with its connection
 };
 
 // Reads them out of a body that CheckFields has passed for `endpoint` (chat or completions). Faults

@@ -38,7 +38,8 @@ constexpr RequestField kFields[] = {
     {"stream", kGenerating, kBoolean, kHonoured, "false",
      "Send the answer as server-sent events, token by token."},
     {"stream_options", kGenerating, kObject, kHonoured, "",
-     "include_usage: a last chunk with the usage. continuous_usage_stats: usage in every chunk."},
+     "include_usage: a last chunk with the usage. continuous_usage_stats: usage in every chunk. "
+     "resumable_seconds: 1 to 60, in which a client that lost its connection may come back."},
     {"max_tokens", kC, kInteger, kHonoured, "",
      "Most tokens to answer with. Absent: the model's, else the rest of the context; an answer "
      "that runs in a circle then ends early (repetition_detection).",

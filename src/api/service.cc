@@ -18,6 +18,7 @@
 #include "api/errors.h"
 #include "api/generation.h"
 #include "api/request_id.h"
+#include "api/resumable_stream.h"
 #include "api/schema.h"
 #include "api/static_files.h"
 #include "api/tokenize.h"
@@ -28,6 +29,7 @@ namespace erne {
 namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::string_view kStreamPrefix = "/v1/streams/";
 // Unknown field names that are remembered as logged; after so many different ones no more are.
 constexpr size_t kMaxLoggedFields = 256;
 
@@ -58,7 +60,8 @@ class Reply {
   void AddHeaders(HttpResponse& response) const {
     response.headers.emplace_back("X-Request-Id", request_id_);
     response.headers.emplace_back("Access-Control-Allow-Origin", "*");
-    response.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    response.headers.emplace_back("Access-Control-Expose-Headers",
+                                  "X-Request-Id, X-Stream-Id, Retry-After");
   }
 
   void Send(HttpResponse response) const {
@@ -116,7 +119,8 @@ Status ModelNotFound(const std::string& asked, const std::vector<std::string>& n
 // What is to be computed for one request.
 struct AnswerPlan {
   RequestOptions options;
-  std::string id;  // of the answer
+  std::string id;      // of the answer
+  int64_t owner = -1;  // of a resumable stream: the number of the API key
   bool is_chat = false;
   struct Prompt {
     GenerationRequest generation;
@@ -128,6 +132,28 @@ struct AnswerPlan {
 Status CheckModel(const std::string& asked, const ServedModel& model) {
   if (asked.empty() || FindsModel(model.names, asked)) return {};
   return ModelNotFound(asked, model.names);
+}
+
+HttpResponse StreamHead(const Reply& reply) {
+  HttpResponse head;
+  head.content_type = "text/event-stream; charset=utf-8";
+  head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+  reply.AddHeaders(head);
+  return head;
+}
+
+// The number of the last event that a client has: a browser's header, or `?last_event_id=7`. 0:
+// none.
+Result<uint64_t> LastEventId(const HttpRequest& request) {
+  std::string text = "0";
+  if (const std::string* header = request.Header("last-event-id")) text = *header;
+  for (const std::string& member : Split(request.query, '&')) {
+    constexpr std::string_view kName = "last_event_id=";
+    if (member.starts_with(kName)) text = member.substr(kName.size());
+  }
+  const auto number = ParseNumber<uint64_t>(text);
+  if (!number) return FieldFault("last_event_id", StrCat("must be a number, not ", Shown(text)));
+  return *number;
 }
 
 // The id of an answer: the header X-Request-Id wins over the body's request_id.
@@ -189,7 +215,10 @@ class Service::Impl {
     ready_ = std::move(ready);
     if (announce) announce();
   }
-  void SetDraining() { draining_ = true; }
+  void SetDraining() {
+    draining_ = true;
+    streams_.Drain();
+  }
 
  private:
   struct Route {
@@ -211,6 +240,7 @@ class Service::Impl {
   void Version(const HttpRequest& request, const Reply& reply);
   void ListModels(const HttpRequest& request, const Reply& reply);
   void ShowModel(const HttpRequest& request, const Reply& reply);
+  void ResumeStream(const HttpRequest& request, const Reply& reply);
   void ChatCompletions(const HttpRequest& request, const Reply& reply);
   void Completions(const HttpRequest& request, const Reply& reply);
   void TokenizeText(const HttpRequest& request, const Reply& reply);
@@ -219,7 +249,7 @@ class Service::Impl {
   Status StartChat(const HttpRequest& request, const Reply& reply);
   Status StartCompletions(const HttpRequest& request, const Reply& reply);
   Status StartAnswers(AnswerPlan plan, std::unique_ptr<const AnswerFormat> format,
-                      const std::shared_ptr<ReadyModel>& model, const Reply& reply) const;
+                      const std::shared_ptr<ReadyModel>& model, const Reply& reply);
   Result<Json> TokenAnswer(const HttpRequest& request, Endpoint endpoint);
   Result<std::shared_ptr<ReadyModel>> ModelForCompletions() const;
   void LogUnknownFields(const std::vector<std::string>& names);
@@ -230,6 +260,7 @@ class Service::Impl {
   mutable std::mutex mutex_;
   std::shared_ptr<ReadyModel> ready_;    // guarded by mutex_
   std::set<std::string> logged_fields_;  // guarded by mutex_
+  StreamKeeper streams_;
 };
 
 const Service::Impl::Route Service::Impl::kRoutes[] = {
@@ -263,12 +294,15 @@ void Service::Impl::Dispatch(const HttpRequest& request, const Reply& reply) {
   const bool is_static = IsStaticPath(request.path);
   if (is_static && reads) return reply.Send(*StaticFile(request.path, request));
 
-  const Route model_route = {kModelPrefix, "GET", &Impl::ShowModel};
+  static constexpr Route kPrefixRoutes[] = {{kModelPrefix, "GET", &Impl::ShowModel},
+                                            {kStreamPrefix, "GET", &Impl::ResumeStream}};
   const Route* route = nullptr;
   for (const Route& candidate : kRoutes) {
     if (candidate.path == request.path) route = &candidate;
   }
-  if (request.path.starts_with(kModelPrefix)) route = &model_route;
+  for (const Route& candidate : kPrefixRoutes) {
+    if (request.path.starts_with(candidate.path)) route = &candidate;
+  }
   if (route == nullptr && !is_static) {
     return reply.Send(ErrorResponse(404, StrCat("there is nothing at ", request.path)));
   }
@@ -346,6 +380,14 @@ void Service::Impl::ShowModel(const HttpRequest& request, const Reply& reply) {
   reply.SendJson(200, ModelCard(*model->model, name));
 }
 
+void Service::Impl::ResumeStream(const HttpRequest& request, const Reply& reply) {
+  const Result<uint64_t> last_event = LastEventId(request);
+  if (!last_event.ok()) return reply.SendError(last_event.status());
+  streams_.Resume({.owner = KeyNumber(request, options_.api_keys),
+                   .id = request.path.substr(kStreamPrefix.size())},
+                  *last_event, reply.writer(), StreamHead(reply));
+}
+
 void Service::Impl::ChatCompletions(const HttpRequest& request, const Reply& reply) {
   const Status status = StartChat(request, reply);
   if (!status.ok()) reply.SendError(status);
@@ -391,6 +433,7 @@ Status Service::Impl::StartChat(const HttpRequest& request, const Reply& reply) 
   ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeChatGeneration(chat, model, facts));
   AnswerPlan plan{.options = options,
                   .id = AnswerId("chatcmpl-", options, request, reply),
+                  .owner = KeyNumber(request, options_.api_keys),
                   .is_chat = true,
                   .prompts = {{std::move(generation), nullptr}}};
   auto format =
@@ -411,8 +454,10 @@ Status Service::Impl::StartCompletions(const HttpRequest& request, const Reply& 
   const RequestOptions& options = completion.options;
   ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
 
-  AnswerPlan plan{
-      .options = options, .id = AnswerId("cmpl-", options, request, reply), .prompts = {}};
+  AnswerPlan plan{.options = options,
+                  .id = AnswerId("cmpl-", options, request, reply),
+                  .owner = KeyNumber(request, options_.api_keys),
+                  .prompts = {}};
   ERNE_ASSIGN_OR_RETURN(GenerationRequest shared, MakeGeneration(options, model, facts));
   if (completion.echo) {
     shared.prompt_logprobs = std::max(shared.prompt_logprobs, options.logprobs);
@@ -440,7 +485,7 @@ Status Service::Impl::StartCompletions(const HttpRequest& request, const Reply& 
 
 Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const AnswerFormat> format,
                                    const std::shared_ptr<ReadyModel>& ready_model,
-                                   const Reply& reply) const {
+                                   const Reply& reply) {
   const ServedModel& model = *ready_model->model;
   const auto answers = static_cast<int64_t>(plan.prompts.size()) * plan.options.choices;
   if (answers > model.engine->max_requests()) {  // trying again would not help
@@ -449,7 +494,13 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
                                   " at a time (--max-num-seqs and --max-num-queued-reqs)"),
                            "n");
   }
-  const auto session = AnswerSession::Create(reply.writer(), std::move(format), *model.tokenizer,
+  std::shared_ptr<ResponseWriter> writer = reply.writer();
+  if (plan.options.resumable_seconds > 0) {
+    ERNE_ASSIGN_OR_RETURN(
+        writer, streams_.Open({.owner = plan.owner, .id = plan.id},
+                              std::chrono::seconds(plan.options.resumable_seconds), writer));
+  }
+  const auto session = AnswerSession::Create(std::move(writer), std::move(format), *model.tokenizer,
                                              ready_model, SessionOptions(plan, ready_model->facts));
   int64_t index = 0;
   for (AnswerPlan::Prompt& prompt : plan.prompts) {
@@ -467,10 +518,10 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
   }
   HttpResponse head;
   if (plan.options.stream) {
-    head.content_type = "text/event-stream; charset=utf-8";
-    head.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+    head = StreamHead(reply);
+  } else {
+    reply.AddHeaders(head);
   }
-  reply.AddHeaders(head);
   session->Start(std::move(head));
   return {};
 }

@@ -26,7 +26,8 @@ struct ServiceOptions {
 };
 
 // Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models
-// (and /v1/models/{id}), /health, /version, and the page's static files. Starts in the state
+// (and /v1/models/{id}), /v1/streams/{id} (resumable_stream.h), /health, /version, and the page's
+// static files. Starts in the state
 // "loading": /health answers 503 with progress, completions 503 with Retry-After. /health turns 503
 // again when the engine hangs or all of its steps fail. Thread-safe.
 class Service : public HttpHandler {
@@ -41,7 +42,8 @@ class Service : public HttpHandler {
   // whoever sees the service ready may look for it: requests that come in between wait for both.
   void SetReady(std::shared_ptr<ServedModel> model,
                 const std::function<void()>& announce = nullptr);
-  // New completions are refused with 503; running ones go on.
+  // New completions are refused with 503; running ones go on, but for streams that wait for their
+  // clients to come back.
   void SetDraining();
 
  private:
