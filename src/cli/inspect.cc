@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/kv_cache_dtype.h"
 #include "cli/load_served_model.h"
 #include "cli/make_executor.h"
 #include "cli/model_report.h"
@@ -22,7 +23,9 @@ Result<ModelReport> Inspect(const ServeOptions& options, bool with_tensors) {
   report.name = NamesOf(*files, options).front();
   report.path = files->path();
   ERNE_ASSIGN_OR_RETURN(report.model, LoadModel(files, {.unpack = false}));
-  ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, 0));
+  ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype,
+                        ResolveKvCacheDType(options.kv_cache_dtype, report.model));
+  ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, kv_dtype, 0));
   report.available_bytes = AvailableMemory();
   report.utilization = options.memory_utilization;
   report.plan = PlanMemory(report.model, options);
@@ -55,6 +58,9 @@ int RunInspect(const std::vector<std::string>& arguments) {
   AddMemoryFlags(flags, options);
   const Language language = UserLanguage();
   if (const std::optional<int> end = ParseOrEnd("inspect", flags, arguments)) return *end;
+  if (const auto dtype = ParseKvCacheDType(options.kv_cache_dtype); !dtype.ok()) {
+    return Fail("inspect", dtype.status(), 2);
+  }
   if (!model.empty()) options.model = model[0];
   const Result<ModelReport> report = Inspect(options, tensors);
   if (!report.ok()) return Fail("inspect", report.status(), 1);

@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
 #include "cli/memory_plan.h"
 #include "cli/model_files.h"
@@ -104,7 +105,7 @@ void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
   const int64_t tokens = plan.num_blocks * kKvBlockSize;
   const uint64_t free = AvailableMemory();
   ERNE_LOG(kInfo, "memory") << "Memory: weights " << FormatBytes(info.weight_bytes) << ", KV cache "
-                            << FormatBytes(info.kv_bytes) << " (" << tokens
+                            << FormatBytes(info.kv_bytes) << " (" << info.kv_type << ", " << tokens
                             << " tokens; one request up to " << plan.max_context << "), workspace "
                             << FormatBytes(info.workspace_bytes)
                             << (free == 0 ? "" : StrCat(", still free ", FormatBytes(free)))
@@ -127,6 +128,7 @@ Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
   needs.max_num_seqs = options.max_num_seqs;
   needs.max_num_batched_tokens = options.max_num_batched_tokens;
   needs.threads = options.threads > 0 ? options.threads : UsableCpus();
+  ERNE_ASSIGN_OR_RETURN(needs.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, model));
   needs.utilization = options.memory_utilization;
   needs.available_bytes = AvailableMemory();
   return PlanMemory(spec, needs);
@@ -181,6 +183,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   limits.max_sequences = options.max_num_seqs;
   limits.max_context = plan.max_context;
   limits.num_blocks = plan.num_blocks;
+  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
   ERNE_ASSIGN_OR_RETURN(
       std::unique_ptr<Executor> executor,
       MakeExecutor(options.executor, model, limits, static_cast<int>(options.threads), progress));
@@ -219,7 +222,8 @@ std::string Describe(const ServedModel& model) {
       spec.has_moe() ? StrCat(spec.moe.routing.experts, " experts, top ", spec.moe.routing.top_k)
                      : "dense, 0 experts";
   return StrCat(spec.architecture, ", ", spec.num_layers(), " layers, ", experts, "; weights ",
-                info.weight_type, ", activations ", info.activation_type, "; on ", info.name);
+                info.weight_type, ", activations ", info.activation_type, ", keys and values ",
+                info.kv_type, "; on ", info.name);
 }
 
 }  // namespace erne

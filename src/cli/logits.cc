@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
 #include "cli/read_input.h"
 #include "cli/token_ids.h"
@@ -37,6 +38,7 @@ struct LogitsOptions {
   int64_t greedy = 0;
   std::string executor = "cpu";
   int64_t threads = 0;
+  std::string kv_cache_dtype = "f32";
 };
 
 struct LogitsResult {
@@ -113,6 +115,7 @@ Result<LogitsResult> RunModel(const LogitsOptions& options) {
   limits.max_sequences = 1;
   limits.max_context = prompt_size + greedy;
   limits.num_blocks = BlocksForTokens(limits.max_context);
+  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
   ERNE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Executor> executor,
       MakeExecutor(options.executor, model, limits, static_cast<int>(options.threads)));
@@ -200,7 +203,11 @@ int RunLogits(const std::vector<std::string>& arguments) {
            {"Threads of the CPU executor; 0: every CPU that erne may use",
             "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
       .Range(0, 4096);
+  AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
   if (const std::optional<int> end = ParseOrEnd("logits", flags, arguments)) return *end;
+  if (const auto dtype = ParseKvCacheDType(options.kv_cache_dtype); !dtype.ok()) {
+    return Fail("logits", dtype.status(), 2);
+  }
   if (options.model.empty()) {
     return Fail("logits", InvalidArgument("name the folder of a model"), 2);
   }

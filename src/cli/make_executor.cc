@@ -32,10 +32,10 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
       "--executor");
 }
 
-Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, int threads) {
+Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype, int threads) {
   CpuExecutorOptions options;
   options.threads = threads;
-  return DescribeCpuExecutor(model, options);
+  return DescribeCpuExecutor(model, kv_dtype, options);
 }
 
 }  // namespace erne

@@ -22,6 +22,6 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
 
 // What `erne serve` would run `model` with on this machine unless it is told otherwise: name and
 // types; the bytes are 0.
-Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, int threads);
+Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype, int threads);
 
 }  // namespace erne

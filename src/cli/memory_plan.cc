@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "executor/kv_storage.h"
 #include "kv/block_pool.h"
 
 namespace erne {
@@ -18,8 +19,6 @@ constexpr int64_t kPoolTokens = 64 * 1024;
 constexpr int64_t kMinContext = 256;
 // One token of prompt and one of answer.
 constexpr int64_t kLeastContext = 2;
-// float32 keys and values.
-constexpr uint64_t kKvElementBytes = 4;
 // For stacks, tokenizer tables, requests and answers.
 constexpr uint64_t kProcessBytes = 64ULL << 20;
 
@@ -60,9 +59,7 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, const M
 
 Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs) {
   MemoryPlan plan;
-  plan.block_bytes =
-      static_cast<uint64_t>(kKvBlockSize * spec.num_layers() * 2 * spec.attention.kv_width()) *
-      kKvElementBytes;
+  plan.block_bytes = KvBlockBytes(spec, needs.kv_dtype);
   plan.max_context = needs.max_model_len > 0 ? needs.max_model_len : spec.max_positions;
   if (plan.max_context < kLeastContext) {
     return InvalidArgument(

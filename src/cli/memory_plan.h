@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "kv/kv_dtype.h"
 #include "model/model_spec.h"
 
 namespace erne {
@@ -16,6 +17,7 @@ struct MemoryNeeds {
   int64_t max_num_seqs = 1;
   int64_t max_num_batched_tokens = 1;
   int64_t threads = 1;
+  KvDType kv_dtype = KvDType::kF32;
   double utilization = 0.9;      // share of the available memory that may be taken
   uint64_t available_bytes = 0;  // 0: unknown, nothing is refused
 };

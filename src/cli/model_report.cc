@@ -250,6 +250,7 @@ void WriteTensors(const ModelReport& report, Writer& w) {
   w.Line({"run here", "本机运行"},
          StrCat(w.Say({"weights ", "权重 "}), report.executor.weight_type,
                 w.Say({", activations ", "，激活 "}), report.executor.activation_type,
+                w.Say({", keys and values ", "，键值 "}), report.executor.kv_type,
                 w.Say({", on ", "，于 "}), report.executor.name));
 }
 
@@ -319,7 +320,8 @@ Json ReportJson(const ModelReport& report) {
   json.Set("tensors", TensorsJson(*report.model.weights.checkpoint, report.with_tensors));
   json.Set("executor", Json::Of({{"name", report.executor.name},
                                  {"weights", report.executor.weight_type},
-                                 {"activations", report.executor.activation_type}}));
+                                 {"activations", report.executor.activation_type},
+                                 {"kv", report.executor.kv_type}}));
   json.Set("memory_plan", PlanJson(report));
   return json;
 }

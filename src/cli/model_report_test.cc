@@ -20,7 +20,8 @@ ModelReport ReportOf(const std::string& folder) {
   report.name = "name";
   report.path = "/path/name";
   report.model = *LoadModel(*OpenFolder(root + folder), {.unpack = false});
-  report.executor = {.name = "cpu (test)", .weight_type = "w", .activation_type = "a"};
+  report.executor = {
+      .name = "cpu (test)", .weight_type = "w", .activation_type = "a", .kv_type = "k"};
   report.available_bytes = 1 << 30;
   report.utilization = 0.5;
   MemoryPlan plan;
@@ -47,6 +48,7 @@ TEST(ModelReportTest, JsonOfAMixtureOfExperts) {
             R"({"layers":7,"experts":8,"top_k":2,"intermediate":384,"shared_intermediate":384})");
   EXPECT_EQ(json.Find("attention")->Find("rope")->Dump(),
             R"({"style":"interleaved","theta":10000.0,"scaling":null})");
+  EXPECT_EQ(json.Find("executor")->Find("kv")->AsString(), "k");
   EXPECT_EQ(json.Find("memory_plan")->Find("kv_bytes")->AsInt(), 7 * 1024);
   EXPECT_EQ(json.Find("tensors")->Find("list"), nullptr);
   int64_t count = 0;
@@ -62,6 +64,8 @@ TEST(ModelReportTest, ADenseModelHasNoExperts) {
   EXPECT_THAT(ReportText(report, Language::kEnglish), HasSubstr("dense, 0 experts"));
   EXPECT_THAT(ReportText(report, Language::kChinese), HasSubstr("稠密模型，0 个专家"));
   EXPECT_THAT(ReportText(report, Language::kEnglish), HasSubstr("llama3 scaling by 8"));
+  EXPECT_THAT(ReportText(report, Language::kEnglish),
+              HasSubstr("activations a, keys and values k"));
 }
 
 TEST(ModelReportTest, WhatDoesNotFitSaysWhy) {

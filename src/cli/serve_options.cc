@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
 
 namespace erne {
@@ -78,7 +79,6 @@ const std::vector<RefusedFlag>& RefusedFlags() {
       {"load-format", false, "only safetensors are read", {"auto", "safetensors"}},
       {"tokenizer", false, "the tokenizer is read from the model's folder"},
       {"tokenizer-mode", false, "there is one tokenizer", {"auto", "slow"}},
-      {"kv-cache-dtype", false, "keys and values are kept in float32", {"auto", "float32"}},
       {"scheduling-policy",
        false,
        "lower `priority` goes first, then who came first",
@@ -295,6 +295,7 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
     return Unimplemented("this version has no CUDA executor; --device cpu runs everywhere",
                          "--device");
   }
+  ERNE_RETURN_IF_ERROR(ParseKvCacheDType(options.kv_cache_dtype).status());
   options.log.format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   options.log.min_level = LevelOf(raw.log_level);
   ERNE_ASSIGN_OR_RETURN(options.speculation, ParseSpeculation(raw.speculation));
@@ -326,6 +327,7 @@ void AddMemoryFlags(FlagTable& flags, ServeOptions& options) {
             "needed is taken",
             "最多占用空闲内存的比例（CPU 上指主存）；只占用实际需要的部分"})
       .Range(0.01, 1);
+  AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
 }
 
 Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& arguments,

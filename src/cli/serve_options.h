@@ -34,6 +34,7 @@ struct ServeOptions {
   bool prefix_caching = true;
   SpeculationOptions speculation;
   double memory_utilization = 0.9;
+  std::string kv_cache_dtype = "auto";  // kv_cache_dtype.h
   std::string generation_config = "auto";
 
   int64_t shutdown_timeout_s = 30;
@@ -44,7 +45,7 @@ struct ServeOptions {
 };
 
 // Declares the flags that decide how much memory is taken: max-model-len, max-num-seqs,
-// max-num-batched-tokens and gpu-memory-utilization.
+// max-num-batched-tokens, gpu-memory-utilization and kv-cache-dtype.
 void AddMemoryFlags(FlagTable& flags, ServeOptions& options);
 
 struct ServeCommandLine {

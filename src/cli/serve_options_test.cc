@@ -87,6 +87,17 @@ TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {
   EXPECT_THAT(Error({"--gpu-memory-utilization", "90"}), HasSubstr("0.01..1"));
 }
 
+TEST(ServeOptionsTest, TypesOfTheKvCache) {
+  EXPECT_EQ(Parse({}).kv_cache_dtype, "auto");
+  for (const char* dtype :
+       {"auto", "f32", "float32", "bf16", "bfloat16", "f16", "float16", "half", "int8", "INT8"}) {
+    EXPECT_EQ(Parse({"--kv-cache-dtype", dtype}).kv_cache_dtype, dtype);
+  }
+  EXPECT_THAT(Error({"--kv-cache-dtype", "fp8"}), HasSubstr("int8 takes the same memory"));
+  EXPECT_THAT(Error({"--kv-cache-dtype", "int4"}),
+              HasSubstr("there are auto, f32 (float32), bf16 (bfloat16)"));
+}
+
 TEST(ServeOptionsTest, HarmlessForeignFlagsWarn) {
   EXPECT_THAT(
       Parse({"--trust-remote-code", "--disable-log-requests", "--swap-space", "4"}).warnings,

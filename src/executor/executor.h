@@ -19,6 +19,7 @@
 
 #include "base/status.h"
 #include "kv/block_pool.h"
+#include "kv/kv_dtype.h"
 #include "model/model.h"
 
 namespace erne {
@@ -35,11 +36,12 @@ struct SequenceRows {
 using Batch = std::vector<SequenceRows>;
 
 struct ExecutorLimits {
-  int64_t max_rows = 0;        // rows in one batch
-  int64_t max_logit_rows = 0;  // rows with logits in one batch
-  int64_t max_sequences = 0;   // sequences in one batch
-  int64_t max_context = 0;     // positions of one sequence
-  int64_t num_blocks = 0;      // blocks of the KV pool
+  int64_t max_rows = 0;              // rows in one batch
+  int64_t max_logit_rows = 0;        // rows with logits in one batch
+  int64_t max_sequences = 0;         // sequences in one batch
+  int64_t max_context = 0;           // positions of one sequence
+  int64_t num_blocks = 0;            // blocks of the KV pool
+  KvDType kv_dtype = KvDType::kF32;  // what they hold; Unimplemented where an executor lacks it
 };
 
 // Experts chosen in a step, for tests, traces and statistics. ids: [rows, top_k] per MoE layer,
@@ -56,6 +58,7 @@ struct ExecutorInfo {
   std::string name;         // "cpu (avx512, 2 threads)"
   std::string weight_type;  // "int4 (awq, group 64)": what the kernels read
   std::string activation_type;
+  std::string kv_type;  // of keys and values in the cache
   uint64_t weight_bytes = 0;
   uint64_t kv_bytes = 0;
   uint64_t workspace_bytes = 0;

@@ -71,9 +71,21 @@ def test_the_plan_is_the_one_that_serve_takes():
     assert plan["kv_blocks"] == 3 * 32 and plan["max_context"] == 500
     with Server(*flags) as server:
         log = server.read_log()
-    kv = f"KV cache {plan['kv_bytes'] / 2**20:.1f} MiB ({plan['kv_blocks'] * 16} tokens; one request up to 500)"
+    kv = f"KV cache {plan['kv_bytes'] / 2**20:.1f} MiB (f16, {plan['kv_blocks'] * 16} tokens; one request up to 500)"
     assert kv in log
     assert f"weights {report()['executor']['weights']}, activations {report()['executor']['activations']}" in log
+
+
+def test_the_type_of_keys_and_values():
+    assert report()["executor"]["kv"] == "f16"
+    assert report(REFERENCE / "llama-gqa")["executor"]["kv"] == "f32"  # as its checkpoint
+    bytes_of = {kind: report("--kv-cache-dtype", kind)["memory_plan"]["kv_bytes"]
+                for kind in ("float32", "bfloat16", "half", "int8")}
+    # A position and kv head of erne-mini: 2 x 64 elements, and two scales.
+    assert bytes_of["float32"] == 2 * bytes_of["bfloat16"] == 2 * bytes_of["half"]
+    assert bytes_of["int8"] * 4 * 128 == bytes_of["float32"] * (128 + 8)
+    done = inspect("--kv-cache-dtype", "fp8_e4m3")
+    assert done.returncode == 2 and "fp8_e4m3" in done.stderr and "int8" in done.stderr
 
 
 def test_what_does_not_fit_is_told_and_no_failure():

@@ -32,7 +32,15 @@ def test_shape_of_the_answer():
     assert all(len(ids) == 2 and max(ids) < 8 for layer in answer["experts"].values() for ids in layer)
 
 
+def test_type_of_keys_and_values():
+    ids = ",".join(map(str, GREEDY[0]["prompt_ids"]))
+    exact, same, int8 = (json.loads(logits(MINI, "--ids", ids, *flags).stdout)["logits"]
+                         for flags in ((), ("--kv-cache-dtype", "float32"), ("--kv-cache-dtype", "int8")))
+    assert exact == same != int8
+
+
 @pytest.mark.parametrize("arguments, says", [
+    ((MOE, "--ids", "5", "--kv-cache-dtype", "fp8"), "int8"),
     ((MOE, "--ids", "5,320"), "320"), ((MOE, "--ids", ""), "ids"), ((MOE, "--ids", "5,x"), "x"), ((MOE,), "--ids"),
     ((MOE, "--ids", "5", "--executor", "tpu"), "tpu"), ((MOE, "--ids", "5", "--executor", "cuda"), "CUDA"),
     (("/no/such/folder", "--ids", "5"), "/no/such/folder"), ((MOE, "--ids", "5", "--greedy", "-1"), "greedy")])

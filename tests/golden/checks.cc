@@ -48,17 +48,24 @@ double ErrorOf(double actual, double expected) {
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
+// What is judged, and how strictly.
+struct Scope {
+  double bound = kRelativeBound;
+  int64_t end = std::numeric_limits<int64_t>::max();  // positions from here on are not judged
+};
+
 // A series of choices (the largest logit of a position, the next token): the expected one must have
 // been taken, unless the executor's own margin is within what the tolerance can turn around.
 class Choices {
  public:
+  explicit Choices(double bound) : bound_(bound) {}
   // `row`: the executor's logits; `expected`: what should be the largest.
   void Add(std::span<const float> row, int32_t expected) {
     ++count_;
     if (LargestIndex(row) == expected) return;
     const double margin = MarginOf(row, LargestIndex(row));
     const double lost = -MarginOf(row, expected);
-    const double bound = 2 * kRelativeBound * LargestMagnitude(row);
+    const double bound = 2 * bound_ * LargestMagnitude(row);
     if (margin <= bound && lost <= bound) {
       ++undecided_;
     } else if (wrong_++ == 0) {
@@ -73,6 +80,7 @@ class Choices {
   }
 
  private:
+  double bound_;
   int count_ = 0;
   int undecided_ = 0;
   int wrong_ = 0;
@@ -80,9 +88,12 @@ class Choices {
 };
 
 void CheckLogits(const SequenceResult& result, int64_t vocab, const Expected& expected,
-                 Report& report) {
+                 const Scope& scope, Report& report) {
   double worst = 0;
+  int rows = 0;
   for (const auto& [position, row] : expected.logits_rows) {
+    if (position >= scope.end) break;
+    ++rows;
     const std::span<const float> actual = RowOf(result, position, vocab);
     ERNE_CHECK(row.size() == actual.size());
     const double size = LargestMagnitude(row);
@@ -91,34 +102,35 @@ void CheckLogits(const SequenceResult& result, int64_t vocab, const Expected& ex
       worst = std::max(worst, error / size);
     }
   }
-  report.Line(worst <= kRelativeBound, "logits",
-              StrCat("max |d| / max |logit| ", worst, ", bound ", kRelativeBound, ", ",
-                     expected.logits_rows.size(), " rows"));
+  report.Line(
+      worst <= scope.bound, "logits",
+      StrCat("max |d| / max |logit| ", worst, ", bound ", scope.bound, ", ", rows, " rows"));
 }
 
 void CheckArgMax(const SequenceResult& result, int64_t vocab, const Expected& expected,
-                 Report& report) {
-  Choices choices;
-  for (size_t i = 0; i < expected.argmax.size(); ++i) {
+                 const Scope& scope, Report& report) {
+  Choices choices(scope.bound);
+  for (size_t i = 0; i < expected.argmax.size() && static_cast<int64_t>(i) < scope.end; ++i) {
     choices.Add(RowOf(result, static_cast<int64_t>(i), vocab), expected.argmax[i]);
   }
   report.Line(choices.pass(), "argmax", StrCat(choices.Summary(), " (positions)"));
 }
 
 void CheckLogSumExp(const SequenceResult& result, int64_t vocab, const Expected& expected,
-                    Report& report) {
+                    const Scope& scope, Report& report) {
   // The error as a share of the bound of its row.
   double worst = 0;
   double worst_error = 0;
-  for (size_t i = 0; i < expected.logsumexp.size(); ++i) {
+  const size_t positions = std::min(expected.logsumexp.size(), static_cast<size_t>(scope.end));
+  for (size_t i = 0; i < positions; ++i) {
     const std::span<const float> row = RowOf(result, static_cast<int64_t>(i), vocab);
     const double error = ErrorOf(LogSumExp(row), expected.logsumexp[i]);
-    worst = std::max(worst, error / (kRelativeBound * LargestMagnitude(row) + kLogitRounding));
+    worst = std::max(worst, error / (scope.bound * LargestMagnitude(row) + kLogitRounding));
     worst_error = std::max(worst_error, error);
   }
-  report.Line(worst <= 1, "logsumexp",
-              StrCat("max |d| ", worst_error, ", ", worst, " of the bound, ",
-                     expected.logsumexp.size(), " positions"));
+  report.Line(
+      worst <= 1, "logsumexp",
+      StrCat("max |d| ", worst_error, ", ", worst, " of the bound, ", positions, " positions"));
 }
 
 // The prompt with all but the last of `ids` after it: the result's last ids.size() rows choose the
@@ -133,13 +145,48 @@ SequenceResult RunForced(Executor& executor, const std::vector<int32_t>& prompt,
   return std::move(RunTogether(executor, {sequence})[0]);
 }
 
-void CheckGreedy(Executor& executor, const Expected& expected, Report& report) {
-  const int64_t vocab = executor.spec().vocab_size;
-  const SequenceResult result = RunForced(executor, expected.prompt, expected.greedy);
+// Positions before the first at which the two took different experts in some layer; all of them
+// where they never did.
+int64_t PositionsWithEqualExperts(const SequenceResult& a, const SequenceResult& b, size_t top_k) {
+  int64_t end = std::numeric_limits<int64_t>::max();
+  for (const auto& [layer, ids] : a.experts) {
+    const std::vector<int32_t>& other = b.experts.at(layer);
+    for (size_t t = 0; t * top_k < ids.size(); ++t) {
+      const auto begin = static_cast<int64_t>(t * top_k);
+      const auto last = begin + static_cast<int64_t>(top_k);
+      if (!std::is_permutation(ids.begin() + begin, ids.begin() + last, other.begin() + begin)) {
+        end = std::min(end, static_cast<int64_t>(t));
+      }
+    }
+  }
+  return end;
+}
+
+// The scope of an executor that keeps narrow keys and values, `result` being what it made of a
+// prompt and the continuation `ids`; everything at the tight bound when `exact` is null.
+Scope ScopeOf(Executor& executor, Executor* exact, const std::vector<int32_t>& prompt,
+              const std::vector<int32_t>& ids, const SequenceResult& result, Report& report) {
+  Scope scope;
+  scope.bound = RelativeBound(executor.limits().kv_dtype, executor.spec().num_layers());
+  if (exact == nullptr || !executor.spec().has_moe()) return scope;
+  const SequenceResult other = RunForced(*exact, prompt, ids);
+  scope.end = PositionsWithEqualExperts(result, other,
+                                        static_cast<size_t>(executor.spec().moe.routing.top_k));
+  const auto positions = static_cast<int64_t>(prompt.size() + ids.size()) - 1;
+  report.Line(scope.end > 0, "experts",
+              StrCat("those of float32 keys and values at the first ",
+                     std::min(scope.end, positions), " of ", positions, " positions"));
+  return scope;
+}
+
+void CheckGreedy(const SequenceResult& result, int64_t vocab, const Expected& expected,
+                 const Scope& scope, Report& report) {
   const auto first = static_cast<int64_t>(expected.prompt.size()) - 1;
-  Choices choices;
+  Choices choices(scope.bound);
   for (size_t i = 0; i < expected.greedy.size(); ++i) {
-    choices.Add(RowOf(result, first + static_cast<int64_t>(i), vocab), expected.greedy[i]);
+    const int64_t position = first + static_cast<int64_t>(i);
+    if (position >= scope.end) break;
+    choices.Add(RowOf(result, position, vocab), expected.greedy[i]);
   }
   report.Line(choices.pass(), "greedy", StrCat(choices.Summary(), " (steps)"));
 }
@@ -162,21 +209,29 @@ std::vector<double> SelectionScores(const std::vector<float>& logits,
   return scores;
 }
 
+// The first position past the scope is judged too, up to the layer that tipped: it must have been
+// undecided.
 void CheckRouting(const SequenceResult& result, const Model& model, const Expected& expected,
-                  Report& report) {
+                  const Scope& scope, Report& report) {
   const auto top_k = static_cast<size_t>(model.spec.moe.routing.top_k);
   int equal = 0;
   int undecided = 0;
   int wrong = 0;
+  bool tipped = false;
   for (const ExpectedRouter& router : expected.routers) {
     const auto found = result.experts.find(router.layer);
     ERNE_CHECK(found != result.experts.end()) << "the trace lacks layer " << router.layer;
     const std::vector<float> bias = CorrectionBias(model, router.layer);
     for (size_t t = 0; t < router.ids.size(); ++t) {
+      const auto position = static_cast<int64_t>(t);
+      if (position > scope.end || (tipped && position == scope.end)) break;
       const std::vector<double> scores = SelectionScores(router.logits[t], bias);
-      const double bound = kRelativeBound * LargestMagnitude(router.logits[t]);
+      const double bound = scope.bound * LargestMagnitude(router.logits[t]);
+      const auto chosen = std::span(found->second).subspan(t * top_k, top_k);
+      tipped |= position == scope.end &&
+                !std::is_permutation(chosen.begin(), chosen.end(), router.ids[t].begin());
       for (size_t i = 0; i < top_k; ++i) {
-        const int32_t actual = found->second[t * top_k + i];
+        const int32_t actual = chosen[i];
         const int32_t wanted = router.ids[t][i];
         if (actual == wanted) {
           ++equal;
@@ -208,15 +263,16 @@ void Report::Line(bool pass, const std::string& check, const std::string& detail
   std::fflush(stdout);
 }
 
-void CheckExpected(Executor& executor, const Model& model, const Expected& expected,
-                   Report& report) {
+void CheckExpected(Executor& executor, Executor* exact, const Model& model,
+                   const Expected& expected, Report& report) {
   const int64_t vocab = model.spec.vocab_size;
-  const SequenceResult result = RunAlone(executor, expected.prompt);
-  CheckLogits(result, vocab, expected, report);
-  CheckArgMax(result, vocab, expected, report);
-  CheckLogSumExp(result, vocab, expected, report);
-  CheckGreedy(executor, expected, report);
-  if (!expected.routers.empty()) CheckRouting(result, model, expected, report);
+  const SequenceResult result = RunForced(executor, expected.prompt, expected.greedy);
+  const Scope scope = ScopeOf(executor, exact, expected.prompt, expected.greedy, result, report);
+  CheckLogits(result, vocab, expected, scope, report);
+  CheckArgMax(result, vocab, expected, scope, report);
+  CheckLogSumExp(result, vocab, expected, scope, report);
+  CheckGreedy(result, vocab, expected, scope, report);
+  if (!expected.routers.empty()) CheckRouting(result, model, expected, scope, report);
 }
 
 void CheckRoutingRule(const Model& model, const Expected& expected, Report& report) {
@@ -271,19 +327,22 @@ void CheckSame(Executor& executor, Executor& other, const std::vector<int32_t>& 
                      other.info().name));
 }
 
-void CheckGreedyCase(Executor& executor, const ExpectedGreedy& expected, const std::string& check,
-                     Report& report) {
+void CheckGreedyCase(Executor& executor, Executor* exact, const ExpectedGreedy& expected,
+                     const std::string& check, Report& report) {
   const int64_t vocab = executor.spec().vocab_size;
   const SequenceResult result = RunForced(executor, expected.prompt, expected.ids);
+  const Scope scope = ScopeOf(executor, exact, expected.prompt, expected.ids, result, report);
   const auto first = static_cast<int64_t>(expected.prompt.size()) - 1;
-  Choices choices;
+  Choices choices(scope.bound);
   double worst = 0;
   double worst_error = 0;
   for (size_t i = 0; i < expected.ids.size(); ++i) {
-    const std::span<const float> row = RowOf(result, first + static_cast<int64_t>(i), vocab);
+    const int64_t position = first + static_cast<int64_t>(i);
+    if (position >= scope.end) break;
+    const std::span<const float> row = RowOf(result, position, vocab);
     choices.Add(row, expected.ids[i]);
     const double error = ErrorOf(MarginOf(row, expected.ids[i]), expected.margins[i]);
-    worst = std::max(worst, error / (2 * kRelativeBound * LargestMagnitude(row) + kMarginRounding));
+    worst = std::max(worst, error / (2 * scope.bound * LargestMagnitude(row) + kMarginRounding));
     worst_error = std::max(worst_error, error);
   }
   report.Line(choices.pass() && worst <= 1, check,

@@ -27,8 +27,10 @@ class Report {
 };
 
 // logits, argmax, logsumexp, greedy and, with experts, routing: see tolerance.h for the bounds.
-void CheckExpected(Executor& executor, const Model& model, const Expected& expected,
-                   Report& report);
+// exact: the same executor with float32 keys and values, when `executor` keeps narrower ones; else
+// null.
+void CheckExpected(Executor& executor, Executor* exact, const Model& model,
+                   const Expected& expected, Report& report);
 
 // RouteToken on the golden router logits: ids in order, and weights. Needs no executor.
 void CheckRoutingRule(const Model& model, const Expected& expected, Report& report);
@@ -40,8 +42,8 @@ void CheckCuts(Executor& executor, const std::vector<int32_t>& prompt, Report& r
 void CheckSame(Executor& executor, Executor& other, const std::vector<int32_t>& prompt,
                const std::string& check, Report& report);
 
-// Greedy ids and margins of one case of expected_greedy.json.
-void CheckGreedyCase(Executor& executor, const ExpectedGreedy& expected, const std::string& check,
-                     Report& report);
+// Greedy ids and margins of one case of expected_greedy.json. exact: see CheckExpected.
+void CheckGreedyCase(Executor& executor, Executor* exact, const ExpectedGreedy& expected,
+                     const std::string& check, Report& report);
 
 }  // namespace erne::golden

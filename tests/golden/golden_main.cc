@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "checks.h"
 #include "cli/flags.h"
+#include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
 #include "expected.h"
 #include "kv/block_pool.h"
@@ -36,6 +37,7 @@ struct Options {
   std::string executor = "reference";
   int64_t threads = 0;
   std::string isa;
+  std::string kv_dtype = "f32";
   std::string perturb = "none";
 };
 
@@ -52,25 +54,37 @@ std::string BaseName(const std::string& path) {
   return path.substr(slash + 1, end - slash);
 }
 
-ExecutorLimits LimitsFor(int64_t longest) {
+ExecutorLimits LimitsFor(int64_t longest, KvDType kv_dtype) {
   ExecutorLimits limits;
   limits.max_rows = limits.max_logit_rows = kSequences * longest;
   limits.max_sequences = kSequences;
   limits.max_context = longest;
   limits.num_blocks = kSequences * BlocksForTokens(longest);
+  limits.kv_dtype = kv_dtype;
   return limits;
 }
 
 Result<std::unique_ptr<Executor>> MakePerturbed(const Options& options,
                                                 std::shared_ptr<const Model> model, int64_t longest,
                                                 int threads) {
+  ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype, ResolveKvCacheDType(options.kv_dtype, *model));
   ERNE_ASSIGN_OR_RETURN(
       std::unique_ptr<Executor> executor,
-      MakeExecutor(options.executor, std::move(model), LimitsFor(longest), threads));
+      MakeExecutor(options.executor, std::move(model), LimitsFor(longest, kv_dtype), threads));
   for (const auto& [name, perturbation] : kPerturbations) {
     if (name == options.perturb) return Perturb(std::move(executor), perturbation);
   }
   return executor;
+}
+
+// What `executor` is compared with where it keeps narrow keys and values; null where it does not.
+Result<std::unique_ptr<Executor>> MakeExact(const Options& options, const Executor& executor,
+                                            std::shared_ptr<const Model> model) {
+  if (executor.limits().kv_dtype == KvDType::kF32) return std::unique_ptr<Executor>();
+  ExecutorLimits limits = executor.limits();
+  limits.kv_dtype = KvDType::kF32;
+  return MakeExecutor(options.executor, std::move(model), limits,
+                      static_cast<int>(options.threads));
 }
 
 Status CheckReferenceModel(const Options& options, const FileSet& files, Model model,
@@ -83,7 +97,9 @@ Status CheckReferenceModel(const Options& options, const FileSet& files, Model m
   const int threads = static_cast<int>(options.threads);
   ERNE_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                         MakePerturbed(options, shared, longest, threads));
-  CheckExpected(*executor, *shared, expected, report);
+  ERNE_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> exact,
+                        MakeExact(options, *executor, shared));
+  CheckExpected(*executor, exact.get(), *shared, expected, report);
   if (!expected.routers.empty()) CheckRoutingRule(*shared, expected, report);
   CheckCuts(*executor, expected.prompt, report);
   if (options.executor == "cpu") {
@@ -107,8 +123,10 @@ Status CheckGreedyModel(const Options& options, const FileSet& files, Model mode
   ERNE_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                         MakePerturbed(options, shared, static_cast<int64_t>(longest),
                                       static_cast<int>(options.threads)));
+  ERNE_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> exact,
+                        MakeExact(options, *executor, shared));
   for (size_t i = 0; i < cases.size(); ++i) {
-    CheckGreedyCase(*executor, cases[i], StrCat("greedy-", i), report);
+    CheckGreedyCase(*executor, exact.get(), cases[i], StrCat("greedy-", i), report);
   }
   CheckCuts(*executor, cases[0].prompt, report);
   return {};
@@ -159,6 +177,10 @@ int Main(const std::vector<std::string>& arguments) {
       .Range(0, 4096);
   flags.Add("isa", &options.isa, "NAME", {"Instruction set of the CPU executor", "CPU 指令集"})
       .Choices({"scalar", "avx2", "avx512"});
+  flags
+      .Add("kv-dtype", &options.kv_dtype, "TYPE",
+           {"Type of the keys and values in its cache", "KV 缓存的数据类型"})
+      .Choices({"f32", "bf16", "f16", "int8"});
   flags
       .Add("perturb", &options.perturb, "KIND",
            {"Break the results, to see the checks fail", "故意改动结果，以确认检验会失败"})

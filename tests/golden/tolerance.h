@@ -22,11 +22,34 @@
 //   moves by
 //     |dp_i| = p_i |dz_i - sum_j p_j dz_j| <= 2 p_i (1 - p_i) max |dz| <= max |dz| / 2, so that two
 //     scores further apart than max |dz| keep their order; the correction bias is a constant.
+//
+// Keys and values that are kept in fewer bits (KvDType) add an error of their own, far above those.
+// Let e be the root mean square of the relative error of an element.
+//   - A float of p bits: uniform within half a unit in the last place, which is at most u = 2^-p of
+//     the value; with significands spread as 1 / m over [1, 2), e = u / sqrt(3) * sqrt(E[1 / m^2])
+//     = 0.425 u. bf16 has 8 bits, f16 has 11.
+//   - int8: uniform within half of max |x| / 127, so max |x| / (127 sqrt(12)) = max |x| / 440; the
+//     largest of the 32 or 128 elements of a head is about 3 times their root mean square: e = 3 /
+//     440.
+// Independent errors e of the values move the output of attention by e of its size. Errors of the
+// keys move a score by e sqrt(sum of (q_d k_d)^2 / head_dim), measured as 2.2 to 2.5 e in the
+// reference models and erne-mini, and the output by as much; both together by sqrt(1 + 2.5^2) = 2.7
+// e. That passes into the residual stream with no gain, for the norms before each block undo any; L
+// layers of independent errors add up to 2.7 sqrt(L) e of the stream, and so of the logits. The
+// worst of thousands of logits is four sigma out. Divided by the largest logit instead of the root
+// mean square it is smaller still, by 3 or so, which is the slack of this bound.
+//
+// Such an error can also tip a router's choice between two experts, and then the position and all
+// that see it compute something else. f16 tips none in these models. With bf16 and int8 all
+// positions before the first tipped one are judged, found by comparing the experts with those of
+// the same executor over float32 keys and values, which the bound above has judged.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <span>
+
+#include "kv/kv_dtype.h"
 
 namespace erne::golden {
 
@@ -34,6 +57,29 @@ inline constexpr double kRelativeBound = 1e-4;
 // Half a unit of the last decimal that the files keep: 6 for logits and log sum exp, 4 for margins.
 inline constexpr double kLogitRounding = 0.5e-6;
 inline constexpr double kMarginRounding = 0.5e-4;
+
+// e of the comment above.
+inline double KvRoundingError(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::kF32:
+      return 0;
+    case KvDType::kBF16:
+      return 0.425 * 0x1p-8;
+    case KvDType::kF16:
+      return 0.425 * 0x1p-11;
+    case KvDType::kInt8:
+      return 3.0 / 440;
+  }
+  return 0;
+}
+
+// The bound of max |d logit| / max |logit| for an executor with such keys and values.
+inline double RelativeBound(KvDType dtype, int64_t layers) {
+  constexpr double kSigmas = 4;
+  constexpr double kPerLayer = 2.7;
+  return kRelativeBound +
+         kSigmas * kPerLayer * std::sqrt(static_cast<double>(layers)) * KvRoundingError(dtype);
+}
 
 inline double LargestMagnitude(std::span<const float> values) {
   double largest = 0;

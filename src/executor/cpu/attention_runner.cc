@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "executor/kv_storage.h"
 
 namespace erne::cpu {
 namespace {
@@ -22,24 +23,27 @@ int64_t SplitBelow(int threads) { return threads == 1 ? 0 : kTasksPerThread * th
 
 }  // namespace
 
-KvCache::KvCache(const ModelSpec& spec, int64_t num_blocks, Workspace& workspace)
-    : head_dim_(spec.attention.head_dim) {
-  const int64_t head_stride = (head_dim_ + RoundUp(head_dim_, kLanes)) * kLanes;
-  workspace.Add(&data_, {spec.num_layers(), num_blocks, spec.attention.kv_heads, head_stride});
-  head_stride_ = head_stride;
+KvCache::KvCache(const Kernels& kernels, const ModelSpec& spec, const ExecutorLimits& limits,
+                 Workspace& workspace)
+    : kernels_(kernels), dtype_(limits.kv_dtype), head_dim_(spec.attention.head_dim) {
+  head_stride_ = KvHeadBlockBytes(head_dim_, dtype_);
+  workspace.Add(&data_,
+                {spec.num_layers(), limits.num_blocks, spec.attention.kv_heads, head_stride_});
   block_stride_ = spec.attention.kv_heads * head_stride_;
   // A product that overflows fails the allocation above before anything is addressed.
-  layer_stride_ = CheckedProduct({num_blocks, block_stride_}).value_or(0);
+  layer_stride_ = CheckedProduct({limits.num_blocks, block_stride_}).value_or(0);
 }
 
 void KvCache::Write(int64_t layer, int64_t kv_head, BlockId block, int64_t offset, const float* k,
                     const float* v) {
-  float* keys = data_ + layer * layer_stride_ + block * block_stride_ + kv_head * head_stride_;
-  float* values = keys + head_dim_ * kLanes;
-  for (int64_t d = 0; d < head_dim_; ++d) {
-    keys[d * kLanes + offset] = k[d];
-    values[d / kLanes * kLanes * kLanes + offset * kLanes + d % kLanes] = v[d];
-  }
+  KvStoreTask task;
+  task.dtype = dtype_;
+  task.head_dim = head_dim_;
+  task.k = k;
+  task.v = v;
+  task.block = data_ + layer * layer_stride_ + block * block_stride_ + kv_head * head_stride_;
+  task.offset = offset;
+  kernels_.store_kv(task);
 }
 
 AttentionRunner::AttentionRunner(const Kernels& kernels, ThreadPool& pool, const ModelSpec& spec,
@@ -113,6 +117,7 @@ void AttentionRunner::RunItem(const KvCache& cache, int64_t layer, const float* 
   task.span_end = max_spans_;
   task.q = q + offset;
   task.q_stride = stride;
+  task.kv_dtype = cache.dtype();
   task.kv = cache.Head(layer, kv_head);
   task.block_stride = cache.block_stride();
   task.blocks = tile.blocks;

@@ -11,10 +11,11 @@
 
 namespace erne::cpu {
 
-// float32 K and V of every layer: [layers, blocks, kv_heads], each as the panels of kernels.h.
+// K and V of every layer: [layers, blocks, kv_heads], each as the panels of kernels.h.
 class KvCache {
  public:
-  KvCache(const ModelSpec& spec, int64_t num_blocks, Workspace& workspace);
+  KvCache(const Kernels& kernels, const ModelSpec& spec, const ExecutorLimits& limits,
+          Workspace& workspace);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
 
@@ -22,16 +23,19 @@ class KvCache {
   void Write(int64_t layer, int64_t kv_head, BlockId block, int64_t offset, const float* k,
              const float* v);
 
-  // The panels of a kv head in block 0 of a layer; block b is b * block_stride() floats further.
-  const float* Head(int64_t layer, int64_t kv_head) const {
+  // The panels of a kv head in block 0 of a layer; block b is b * block_stride() bytes further.
+  const unsigned char* Head(int64_t layer, int64_t kv_head) const {
     return data_ + layer * layer_stride_ + kv_head * head_stride_;
   }
   int64_t block_stride() const { return block_stride_; }
+  KvDType dtype() const { return dtype_; }
 
  private:
-  int64_t head_dim_;
-  int64_t head_stride_ = 0, block_stride_ = 0, layer_stride_ = 0;
-  float* data_ = nullptr;
+  const Kernels& kernels_;
+  const KvDType dtype_;
+  const int64_t head_dim_;
+  int64_t head_stride_ = 0, block_stride_ = 0, layer_stride_ = 0;  // bytes
+  unsigned char* data_ = nullptr;
 };
 
 // Plans the attention of a batch once per step, and runs it once per layer. Used by the executor's

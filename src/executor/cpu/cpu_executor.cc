@@ -92,13 +92,14 @@ class CpuExecutor final : public Executor {
         gemms_(kernels, *pool_, std::max<int64_t>(3, model_.spec.moe.routing.experts + 1),
                model_.max_groups, model_.max_permuted_cols, workspace_),
         attention_(kernels, *pool_, model_.spec, limits, workspace_),
-        cache_(model_.spec, limits.num_blocks, kv_memory_) {}
+        cache_(kernels, model_.spec, limits, kv_memory_) {}
 
   Status Allocate() {
     SizeArrays();
     ERNE_RETURN_IF_ERROR(workspace_.Allocate("the workspace of the CPU executor"));
-    return kv_memory_.Allocate(StrCat("the KV cache of ", limits_.num_blocks, " blocks"),
-                               Workspace::Start::kUntouched);
+    return kv_memory_.Allocate(
+        StrCat("the KV cache of ", limits_.num_blocks, " blocks (", described_.kv_type, ")"),
+        Workspace::Start::kUntouched);
   }
 
   Result<std::span<const float>> Run(const Batch& batch) override {
@@ -393,12 +394,13 @@ Result<Choice> Choose(const CpuExecutorOptions& options) {
   return Choice{kernels, options.threads == 0 ? UsableCpus() : options.threads};
 }
 
-ExecutorInfo Describe(const Model& model, const Choice& choice) {
+ExecutorInfo Describe(const Model& model, const Choice& choice, KvDType kv_dtype) {
   ExecutorInfo info;
   info.name = StrCat("cpu (", choice.kernels->name, ", ", choice.threads,
                      choice.threads == 1 ? " thread)" : " threads)");
   info.weight_type = model.precision;
   info.activation_type = "f32";
+  info.kv_type = KvDTypeName(kv_dtype);
   return info;
 }
 
@@ -414,7 +416,7 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   ERNE_RETURN_IF_ERROR(cpu::CheckSizes(limits, model->spec));
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
   auto pool = std::make_unique<ThreadPool>(choice.threads);
-  ExecutorInfo described = cpu::Describe(*model, choice);
+  ExecutorInfo described = cpu::Describe(*model, choice, limits.kv_dtype);
   auto packed = cpu::PackModel(std::move(model), *pool, progress);
   if (!packed.ok()) return packed.status();
   auto executor = std::make_unique<cpu::CpuExecutor>(*std::move(packed), std::move(described),
@@ -423,9 +425,10 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   return std::unique_ptr<Executor>(std::move(executor));
 }
 
-Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, const CpuExecutorOptions& options) {
+Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, KvDType kv_dtype,
+                                         const CpuExecutorOptions& options) {
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
-  return cpu::Describe(model, choice);
+  return cpu::Describe(model, choice, kv_dtype);
 }
 
 }  // namespace erne

@@ -1,6 +1,6 @@
 // The CPU executor: threads, and kernels vectorised for AVX2 and AVX-512 (one source file per
-// instruction set, the best one picked at run time). float32 activations and KV; weights f32, bf16,
-// f16 (kept at 2 bytes, widened exactly in registers) or 4-bit.
+// instruction set, the best one picked at run time). float32 activations; weights f32, bf16,
+// f16 (kept at 2 bytes, widened exactly in registers) or 4-bit; KV of every KvDType.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
 
 // What MakeCpuExecutor would run `model` with, without making it: the name and the types; the bytes
 // are 0. Errors as those of MakeCpuExecutor about its options.
-Result<ExecutorInfo> DescribeCpuExecutor(const Model& model,
+Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, KvDType kv_dtype,
                                          const CpuExecutorOptions& options = {});
 
 }  // namespace erne

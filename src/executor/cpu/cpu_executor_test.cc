@@ -22,7 +22,9 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "executor/cpu/dispatch.h"
+#include "executor/kv_storage.h"
 #include "executor/reference/reference_executor.h"
 
 namespace {
@@ -228,6 +230,14 @@ constexpr ExecutorLimits kLimits{.max_rows = 160,
                                  .max_context = 1200,
                                  .num_blocks = 160};
 
+constexpr KvDType kKvDTypes[] = {KvDType::kF32, KvDType::kBF16, KvDType::kF16, KvDType::kInt8};
+
+ExecutorLimits WithKv(KvDType dtype) {
+  ExecutorLimits limits = kLimits;
+  limits.kv_dtype = dtype;
+  return limits;
+}
+
 std::unique_ptr<Executor> MakeCpu(const std::shared_ptr<const Model>& model, int threads,
                                   const std::string& isa = "",
                                   const ExecutorLimits& limits = kLimits) {
@@ -338,6 +348,33 @@ TEST_P(CpuExecutorTest, ASequenceGivesTheSameBitsInEverySetting) {
   }
 }
 
+// Whatever keys and values are kept in: what is kept for a position depends on that position alone.
+TEST(CpuExecutor, EveryKvTypeGivesTheSameBitsInEverySetting) {
+  for (const KvDType dtype : kKvDTypes) {
+    const ModelSpec spec = Kinds().front().spec;
+    const auto model = RandomModel::Make(spec, Weights::kBF16, 11);
+    const std::vector<int32_t> tokens = RandomTokens(70, spec.vocab_size, 2);
+    const std::vector<int32_t> other = RandomTokens(70, spec.vocab_size, 3);
+    const std::vector<BlockId> blocks = Blocks(150, 5, -11);
+    const auto vocab = static_cast<size_t>(spec.vocab_size);
+    for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
+      SCOPED_TRACE(StrCat(KvDTypeName(dtype), " ", kernels->name));
+      const auto one = MakeCpu(model, 1, kernels->name, WithKv(dtype));
+      const auto three = MakeCpu(model, 3, kernels->name, WithKv(dtype));
+      const std::vector<float> alone = RunChunks(*one, tokens, Blocks(0, 5), {70});
+      EXPECT_EQ(RunChunks(*one, tokens, blocks, {1}), alone);
+      EXPECT_EQ(RunChunks(*three, tokens, blocks, {7, 1, 30, 2}), alone);
+      // Blocks that held something much larger, and a neighbour in the batch.
+      (void)RunChunks(*three, other, Blocks(0, 5), {70});
+      const std::vector<float> beside = LogitsOf(*three, {{0, tokens, Blocks(0, 5), Logits::kAll},
+                                                          {0, other, Blocks(5, 5), Logits::kAll}});
+      EXPECT_EQ(
+          std::vector<float>(beside.begin(), beside.begin() + static_cast<int64_t>(70 * vocab)),
+          alone);
+    }
+  }
+}
+
 // Long sequences are cut into spans, which threads share when there is nothing else to do.
 TEST(CpuExecutor, LongContextsGiveTheSameBits) {
   ModelSpec spec = BaseSpec();
@@ -345,15 +382,18 @@ TEST(CpuExecutor, LongContextsGiveTheSameBits) {
   const auto model = RandomModel::Make(spec, Weights::kF32, 5);
   const std::vector<int32_t> tokens = RandomTokens(1100, spec.vocab_size, 6);
   const std::vector<BlockId> blocks = Blocks(0, 69);
-  const auto one = MakeCpu(model, 1);
-  const auto three = MakeCpu(model, 3);
-  const std::vector<float> prefilled = RunChunks(*one, tokens, blocks, {160});
-  EXPECT_EQ(RunChunks(*three, tokens, blocks, {97}), prefilled);
-  EXPECT_EQ(RunChunks(*one, tokens, blocks, {1}), prefilled);
-  EXPECT_EQ(RunChunks(*three, tokens, blocks, {1}), prefilled);
+  for (const KvDType dtype : {KvDType::kF32, KvDType::kInt8}) {
+    const auto one = MakeCpu(model, 1, "", WithKv(dtype));
+    const auto three = MakeCpu(model, 3, "", WithKv(dtype));
+    const std::vector<float> prefilled = RunChunks(*one, tokens, blocks, {160});
+    EXPECT_EQ(RunChunks(*three, tokens, blocks, {97}), prefilled) << KvDTypeName(dtype);
+    EXPECT_EQ(RunChunks(*one, tokens, blocks, {1}), prefilled) << KvDTypeName(dtype);
+    EXPECT_EQ(RunChunks(*three, tokens, blocks, {1}), prefilled) << KvDTypeName(dtype);
+  }
 }
 
-// The KV pool starts as NaN where DCHECKs are on (the sanitizer runs); what one sequence leaves in a block must not reach the next.
+// The KV pool starts as NaN where DCHECKs are on (the sanitizer runs); what one sequence leaves in
+// a block must not reach the next.
 TEST(CpuExecutor, ReadsNothingThatWasNotWritten) {
   const ModelSpec spec = BaseSpec();
   const auto model = RandomModel::Make(spec, Weights::kF32, 5);
@@ -439,12 +479,23 @@ TEST(CpuExecutor, DescribesItself) {
   EXPECT_EQ(info.name, "cpu (scalar, 3 threads)");
   EXPECT_EQ(info.weight_type, "test weights");
   EXPECT_EQ(info.activation_type, "f32");
+  EXPECT_EQ(info.kv_type, "f32");
   // Two layers, 160 blocks of 16 positions, two heads: K of 12 floats, V padded to 16.
   const uint64_t kv = 2ULL * 160 * 16 * 2 * (12 + 16) * 4;
   EXPECT_GE(info.kv_bytes, kv);
   EXPECT_LE(info.kv_bytes, kv + (4U << 20));
   EXPECT_GT(info.weight_bytes, 101U * 40 * 2);
   EXPECT_GT(info.workspace_bytes, 160U * 101 * 4);
+
+  ExecutorLimits limits = WithKv(KvDType::kInt8);
+  limits.num_blocks = 20000;
+  const ExecutorInfo narrow = MakeCpu(model, 1, "", limits)->info();
+  EXPECT_EQ(narrow.kv_type, "int8");
+  EXPECT_EQ(limits.num_blocks * static_cast<int64_t>(KvBlockBytes(model->spec, KvDType::kInt8)),
+            2 * 20000LL * 16 * 2 * (12 + 16 + 8));
+  EXPECT_GE(narrow.kv_bytes, 20000 * KvBlockBytes(model->spec, KvDType::kInt8));
+  EXPECT_LE(narrow.kv_bytes, 20000 * KvBlockBytes(model->spec, KvDType::kInt8) + (4U << 20));
+  EXPECT_EQ(DescribeCpuExecutor(*model, KvDType::kBF16)->kv_type, "bf16");
 }
 
 TEST(CpuExecutor, OutlivesTheModel) {

@@ -19,9 +19,13 @@
 //         nibble. An output sums x * (q - 8) over the group, adds (8 - zero) * sum(x), multiplies
 //         by the scale and adds that to its total.
 //
-// The paged KV cache reuses the float32 panels: a block of 16 positions of one kv head is K
-// [head_dim][16 positions], a panel whose outputs are the scores, then V [ceil(head_dim / 16)][16
-// positions][16], panels whose inputs are the positions.
+// The paged KV cache reuses the float panels, and one more:
+//   int8  [cols][16] int8
+// A block of 16 positions of one kv head is K [head_dim][16 positions], a panel whose outputs are
+// the scores, then V [ceil(head_dim / 16)][16 positions][16], panels whose inputs are the
+// positions. Before them, int8 has the scales of K [16 positions] float and those of V: scores are
+// multiplied by the former, weights by the latter, so that the products themselves read plain
+// integers.
 //
 // This header is read by sources compiled for different instruction sets: it defines no function,
 // and those sources include nothing of the standard library but <cstdint> and <cstddef>, so that no
@@ -30,6 +34,8 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kv/kv_dtype.h"
 
 namespace erne::cpu {
 
@@ -108,8 +114,9 @@ struct AttentionTask {
   const float* q =
       nullptr;  // [rows, q_stride], this group's heads first: [group, head_dim], already scaled
   int64_t q_stride = 0;
-  const float* kv = nullptr;  // this layer and kv head in block 0
-  int64_t block_stride = 0;   // floats from block to block
+  KvDType kv_dtype = KvDType::kF32;
+  const unsigned char* kv = nullptr;  // this layer and kv head in block 0
+  int64_t block_stride = 0;           // bytes from block to block
   const int32_t* blocks = nullptr;
   float* out = nullptr;  // as q
   int64_t out_stride = 0;
@@ -118,6 +125,16 @@ struct AttentionTask {
   float* state = nullptr;
   float* span_state = nullptr;
   float* scores = nullptr;  // [rows * group, kChunkTokens]
+};
+
+// K and V of one position, into its block.
+struct KvStoreTask {
+  KvDType dtype = KvDType::kF32;
+  int64_t head_dim = 0;            // even
+  const float* k = nullptr;        // [head_dim]
+  const float* v = nullptr;        // [head_dim]
+  unsigned char* block = nullptr;  // this layer and kv head in the position's block
+  int64_t offset = 0;              // of the position in the block
 };
 
 // Floats of a query's state: the weighted sum of V (padded to whole vectors), the 16 partial sums
@@ -132,6 +149,8 @@ struct Kernels {
   // StateFloats], overwritten
   void (*attention_merge)(float* states, int64_t spans, int64_t group, int64_t head_dim,
                           float* out) = nullptr;
+  // A NaN stays one (with int8 the whole k or v becomes NaN, with an infinity too).
+  void (*store_kv)(const KvStoreTask& task) = nullptr;
   // out = x / sqrt(mean(x^2) + eps) * weight; out may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* out) = nullptr;
   // x += sum over j of weights[j] * parts[rows[j]], then + shared when not null. parts: [*, stride]

@@ -145,6 +145,37 @@ ERNE_INLINE Vec LoadInt8(const unsigned char* p) {
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)))};
 }
 
+// The way back, rounded to nearest, ties to even; a NaN stays a NaN. out: [16]
+ERNE_INLINE void NarrowF16(Vec v, uint16_t* out) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtps_ph(v.a, kNearest));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8), _mm256_cvtps_ph(v.b, kNearest));
+}
+// Lanes of 32 bits, all below 2^16, as 16 lanes of 16 bits.
+ERNE_INLINE __m256i Pack(__m256i a, __m256i b) {
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8);
+}
+ERNE_INLINE __m256i NarrowBf16(__m256 v) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+  return _mm256_blendv_epi8(_mm256_srli_epi32(_mm256_add_epi32(bits, half), 16),
+                            _mm256_set1_epi32(0x7FC0),
+                            _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+}
+ERNE_INLINE void NarrowBf16(Vec v, uint16_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), Pack(NarrowBf16(v.a), NarrowBf16(v.b)));
+}
+// The low byte of each lane.
+ERNE_INLINE void NarrowLowBytes(Vec v, int8_t* out) {
+  const __m256i low = _mm256_set1_epi32(0xFF);
+  const __m256i words = Pack(_mm256_and_si256(_mm256_castps_si256(v.a), low),
+                             _mm256_and_si256(_mm256_castps_si256(v.b), low));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(out),
+      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
+
 constexpr const char* kName = "avx2";
 
 }  // namespace

@@ -100,6 +100,25 @@ ERNE_INLINE Vec LoadInt8(const unsigned char* p) {
       _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 
+// The way back, rounded to nearest, ties to even; a NaN stays a NaN. out: [16]
+ERNE_INLINE void NarrowF16(Vec v, uint16_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                      _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+ERNE_INLINE void NarrowBf16(Vec v, uint16_t* out) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF));
+  const __m512i words =
+      _mm512_mask_mov_epi32(_mm512_srli_epi32(_mm512_add_epi32(bits, half), 16),
+                            _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_set1_epi32(0x7FC0));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_cvtepi32_epi16(words));
+}
+// The low byte of each lane.
+ERNE_INLINE void NarrowLowBytes(Vec v, int8_t* out) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(_mm512_castps_si512(v)));
+}
+
 constexpr const char* kName = "avx512";
 
 }  // namespace

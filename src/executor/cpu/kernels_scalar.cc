@@ -144,6 +144,44 @@ ERNE_INLINE Vec LoadInt8(const unsigned char* p) {
   return v;
 }
 
+ERNE_INLINE uint32_t Bits(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+// The way back, rounded to nearest, ties to even; a NaN stays a NaN. out: [16]
+// |v| <= 65504, or NaN.
+ERNE_INLINE void NarrowF16(Vec v, uint16_t* out) {
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const uint32_t bits = Bits(v[i]);
+    const uint32_t magnitude = bits & 0x7FFFFFFF;
+    uint32_t half = 0;
+    if (magnitude > 0x7F800000) {
+      half = 0x7E00;
+    } else if (magnitude < 0x38800000) {
+      // Below 2^-14 halves are multiples of 2^-24, the last place of floats in [0.5, 1): adding 0.5
+      // rounds to one.
+      half = Bits(FromBits(magnitude) + 0.5f) - 0x3F000000;
+    } else {
+      const uint32_t rebased = magnitude - (112u << 23);
+      half = (rebased + 0xFFF + ((rebased >> 13) & 1)) >> 13;
+    }
+    out[i] = static_cast<uint16_t>((bits >> 16 & 0x8000) | half);
+  }
+}
+ERNE_INLINE void NarrowBf16(Vec v, uint16_t* out) {
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const uint32_t bits = Bits(v[i]);
+    const bool nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    out[i] = static_cast<uint16_t>(nan ? 0x7FC0 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  }
+}
+// The low byte of each lane.
+ERNE_INLINE void NarrowLowBytes(Vec v, int8_t* out) {
+  const Words words = reinterpret_cast<Words>(v);
+  for (int64_t i = 0; i < kLanes; ++i) out[i] = static_cast<int8_t>(words[i] & 0xFF);
+}
+
 constexpr const char* kName = "scalar";
 
 }  // namespace

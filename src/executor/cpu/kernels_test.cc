@@ -16,37 +16,12 @@
 
 #include "base/thread_pool.h"
 #include "executor/cpu/dispatch.h"
+#include "executor/cpu/kernels_test_util.h"
 #include "executor/cpu/memory.h"
 #include "executor/cpu/packed_matrix.h"
 
 namespace erne::cpu {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr double kUlp = 0x1p-24;  // relative error of one float32 rounding
-
-std::vector<const Kernels*> AllKernels() { return SupportedKernels(); }
-std::string KernelName(const testing::TestParamInfo<const Kernels*>& info) {
-  return info.param->name;
-}
-
-class KernelsTest : public testing::TestWithParam<const Kernels*> {
- protected:
-  const Kernels& kernels_ = *GetParam();
-  std::mt19937 random_{7};
-
-  float Uniform(float low = -1, float high = 1) {
-    return std::uniform_real_distribution<float>(low, high)(random_);
-  }
-  int64_t Int(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(random_);
-  }
-  std::vector<float> Floats(int64_t count) {
-    std::vector<float> values(static_cast<size_t>(count));
-    for (float& value : values) value = Uniform();
-    return values;
-  }
-};
 
 INSTANTIATE_TEST_SUITE_P(Isa, KernelsTest, testing::ValuesIn(AllKernels()), KernelName);
 
@@ -219,9 +194,9 @@ TEST_P(GemmTest, MatchesANaiveProduct) {
       MakeMatrix(m, type, outputs, cols, group, i % 2 == 1, i % 3 == 0);
       const int64_t stride = cols + 5;
       std::vector<float> x = Floats(rows * stride);
-      for (int64_t r = 0; r < rows; ++r) std::fill_n(x.begin() + r * stride + cols, 5, kNan);
+      for (int64_t r = 0; r < rows; ++r) std::fill_n(x.begin() + r * stride + cols, 5, kQuietNan);
       const Epilogue epilogue = i % 4 == 3 ? Epilogue::kAdd : Epilogue::kStore;
-      std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kNan);
+      std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kQuietNan);
       if (epilogue == Epilogue::kAdd) {
         for (int64_t r = 0; r < rows; ++r)
           std::fill_n(before.begin() + r * (outputs + kGap), outputs, 0.5F);
@@ -259,7 +234,7 @@ TEST_P(GemmTest, MultipliesTheGateIntoUp) {
       MakeMatrix(up, i == 5 ? WeightType::kF32 : type, outputs, cols, group, i % 2 == 1,
                  i % 3 == 0);
       const std::vector<float> x = Floats(rows * cols);
-      const std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kNan);
+      const std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kQuietNan);
       const std::vector<float> y =
           Run(Epilogue::kSwiGlu, gate, &up, x, cols, rows, nullptr, before);
       for (int64_t r = 0; r < rows; ++r) {
@@ -291,7 +266,7 @@ TEST_P(GemmTest, ARowDoesNotDependOnTheOthers) {
       const int64_t all = 101;
       const std::vector<float> x = Floats(all * stride);
       const auto width = static_cast<size_t>(shape.outputs + kGap);
-      const std::vector<float> alone_before(width, kNan);
+      const std::vector<float> alone_before(width, kQuietNan);
       std::vector<float> alone;
       for (int32_t r = 0; r < all; ++r) {
         const std::vector<float> row =
@@ -303,7 +278,7 @@ TEST_P(GemmTest, ARowDoesNotDependOnTheOthers) {
         for (int32_t& row : pick) row = static_cast<int32_t>(Int(0, all - 1));
         const std::vector<float> y =
             Run(Epilogue::kStore, m, nullptr, x, stride, rows, pick.data(),
-                std::vector<float>(static_cast<size_t>(rows) * width, kNan));
+                std::vector<float>(static_cast<size_t>(rows) * width, kQuietNan));
         for (size_t r = 0; r < pick.size(); ++r) {
           ASSERT_EQ(
               std::memcmp(y.data() + r * width, alone.data() + static_cast<size_t>(pick[r]) * width,
@@ -323,7 +298,7 @@ TEST_P(GemmTest, APanelDoesNotDependOnTheOthers) {
     MakeMatrix(m, type, 150, 128, 64, false, true);
     const int64_t rows = 7;
     const std::vector<float> x = Floats(rows * 128);
-    const std::vector<float> blank(static_cast<size_t>(rows * (150 + kGap)), kNan);
+    const std::vector<float> blank(static_cast<size_t>(rows * (150 + kGap)), kQuietNan);
     const std::vector<float> whole =
         Run(Epilogue::kStore, m, nullptr, x, 128, rows, nullptr, blank);
     for (int64_t step = 1; step <= 5; ++step) {
@@ -362,7 +337,7 @@ TEST_P(KernelsTest, ExpIsAccurate) {
 
 TEST_P(KernelsTest, ExpAtTheEdges) {
   const float infinity = std::numeric_limits<float>::infinity();
-  const float x[] = {0, -0.0F, -87.31F, -1000, -infinity, kNan, 89, infinity, 1e-30F};
+  const float x[] = {0, -0.0F, -87.31F, -1000, -infinity, kQuietNan, 89, infinity, 1e-30F};
   float y[std::size(x)];
   kernels_.exp(x, std::size(x), y);
   EXPECT_EQ(y[0], 1);
@@ -391,8 +366,8 @@ TEST_P(KernelsTest, NormsTheRootMeanSquare) {
   for (const int64_t n : {1, 2, 15, 16, 17, 64, 100, 301, 1024}) {
     std::vector<float> x = Floats(n);
     const std::vector<float> weight = Floats(n);
-    x.push_back(kNan);
-    std::vector<float> y(static_cast<size_t>(n) + 1, kNan);
+    x.push_back(kQuietNan);
+    std::vector<float> y(static_cast<size_t>(n) + 1, kQuietNan);
     kernels_.rms_norm(x.data(), weight.data(), 1e-5F, n, y.data());
     double squares = 0;
     for (int64_t i = 0; i < n; ++i)
@@ -430,165 +405,6 @@ TEST_P(KernelsTest, CombinesExperts) {
         }
         EXPECT_NEAR(x[at], expected, 8 * 5 * kUlp);  // 8 roundings of values below 5
       }
-    }
-  }
-}
-
-// Attention over a pool in which everything that a row may not see is NaN.
-class AttentionTest : public KernelsTest {
- protected:
-  struct Case {
-    int64_t group, head_dim, position, rows;
-  };
-
-  void SetUpCase(const Case& c) {
-    case_ = c;
-    padded_ = RoundUp(c.head_dim, kLanes);
-    state_floats_ = padded_ + kStateExtra;
-    const int64_t length = c.position + c.rows;
-    const int64_t used = (length + kLanes - 1) / kLanes;
-    const int64_t num_blocks = used + 3;
-    block_stride_ = (c.head_dim + padded_) * kLanes + 16;  // as if another head followed
-    pool_.assign(static_cast<size_t>(num_blocks * block_stride_), kNan);
-    blocks_.resize(static_cast<size_t>(num_blocks));
-    for (int64_t b = 0; b < num_blocks; ++b)
-      blocks_[static_cast<size_t>(b)] = static_cast<int32_t>(b);
-    std::shuffle(blocks_.begin(), blocks_.end(), random_);
-    keys_ = Floats(length * c.head_dim);
-    values_ = Floats(length * c.head_dim);
-    WriteUpTo(length);
-    stride_ = c.group * c.head_dim + 7;
-    queries_ = Floats(c.rows * stride_);
-    for (float& q : queries_) q *= 3 / std::sqrt(static_cast<float>(c.head_dim));
-  }
-
-  // The pool holds the positions below `length`; NaN elsewhere.
-  void WriteUpTo(int64_t length) {
-    std::fill(pool_.begin(), pool_.end(), kNan);
-    for (int64_t p = 0; p < length; ++p) {
-      float* k = pool_.data() + blocks_[static_cast<size_t>(p / kLanes)] * block_stride_;
-      float* v = k + case_.head_dim * kLanes;
-      for (int64_t d = 0; d < case_.head_dim; ++d) {
-        k[d * kLanes + p % kLanes] = keys_[static_cast<size_t>(p * case_.head_dim + d)];
-        v[d / kLanes * kLanes * kLanes + p % kLanes * kLanes + d % kLanes] =
-            values_[static_cast<size_t>(p * case_.head_dim + d)];
-      }
-    }
-  }
-
-  // Rows [first, first + rows) of the case in one task, or, when `split`, span by span and merged.
-  std::vector<float> Run(int64_t first, int64_t rows, bool split = false) {
-    const int64_t queries = rows * case_.group;
-    const int64_t spans = (case_.position + first + rows - 1) / kSpanTokens + 1;
-    std::vector<float> out(static_cast<size_t>(rows * stride_), kNan);
-    std::vector<float> states(static_cast<size_t>(spans * queries * state_floats_), kNan);
-    std::vector<float> span_state(static_cast<size_t>(queries * state_floats_), kNan);
-    std::vector<float> scores(static_cast<size_t>(queries * kChunkTokens), kNan);
-    AttentionTask task;
-    task.rows = rows;
-    task.position = case_.position + first;
-    task.group = case_.group;
-    task.head_dim = case_.head_dim;
-    task.span_end = 1000;
-    task.q = queries_.data() + first * stride_;
-    task.q_stride = stride_;
-    task.kv = pool_.data();
-    task.block_stride = block_stride_;
-    task.blocks = blocks_.data();
-    task.out = out.data();
-    task.out_stride = stride_;
-    task.state = states.data();
-    task.span_state = span_state.data();
-    task.scores = scores.data();
-    if (!split) {
-      kernels_.attention(task);
-      return out;
-    }
-    task.out = nullptr;
-    for (int64_t span = spans - 1; span >= 0; --span) {  // in any order
-      task.span_begin = span;
-      task.span_end = span + 1;
-      task.state = states.data() + span * queries * state_floats_;
-      kernels_.attention(task);
-    }
-    kernels_.attention_merge(states.data(), spans, case_.group, case_.head_dim, out.data());
-    return out;
-  }
-
-  void ExpectNaive(const std::vector<float>& out, int64_t row) {
-    const int64_t dim = case_.head_dim;
-    const int64_t length = case_.position + row + 1;
-    for (int64_t head = 0; head < case_.group; ++head) {
-      const float* q = queries_.data() + row * stride_ + head * dim;
-      std::vector<double> weights;
-      double sum = 0;
-      double magnitude = 0;
-      for (int64_t p = 0; p < length; ++p) {
-        double score = 0;
-        double terms = 0;
-        for (int64_t d = 0; d < dim; ++d) {
-          const double term = static_cast<double>(q[d]) * keys_[static_cast<size_t>(p * dim + d)];
-          score += term;
-          terms += std::abs(term);
-        }
-        magnitude = std::max(magnitude, terms);
-        weights.push_back(std::exp(score));
-        sum += weights.back();
-      }
-      // An error e of a score is a relative error e of its weight, in numerator and denominator: 2
-      // (2 dim u) times the score's terms, and as much again for subtracting maxima; weights, their
-      // sums and rescales err by a few roundings each, the sum of V over L positions by L; |V|
-      // <= 1.
-      const double bound =
-          (8 * static_cast<double>(dim) * magnitude + 4 * static_cast<double>(length) + 100) * kUlp;
-      for (int64_t d = 0; d < dim; ++d) {
-        double expected = 0;
-        for (int64_t p = 0; p < length; ++p) {
-          expected +=
-              weights[static_cast<size_t>(p)] / sum * values_[static_cast<size_t>(p * dim + d)];
-        }
-        ASSERT_NEAR(out[static_cast<size_t>(row * stride_ + head * dim + d)], expected, bound)
-            << "group " << case_.group << " dim " << dim << " position " << length - 1 << " head "
-            << head << " d " << d;
-      }
-    }
-    for (int64_t i = case_.group * dim; i < stride_; ++i) {
-      ASSERT_TRUE(std::isnan(out[static_cast<size_t>(row * stride_ + i)]))
-          << "written past the group";
-    }
-  }
-
-  Case case_ = {};
-  int64_t padded_ = 0, state_floats_ = 0, block_stride_ = 0, stride_ = 0;
-  std::vector<float> pool_, keys_, values_, queries_;
-  std::vector<int32_t> blocks_;
-};
-
-INSTANTIATE_TEST_SUITE_P(Isa, AttentionTest, testing::ValuesIn(AllKernels()), KernelName);
-
-TEST_P(AttentionTest, MatchesANaiveOne) {
-  for (const Case& c :
-       {Case{1, 16, 0, 1}, Case{3, 64, 14, 9}, Case{8, 128, 60, 5}, Case{2, 20, 500, 24},
-        Case{1, 6, 1020, 8}, Case{5, 32, 511, 2}, Case{60, 10, 70, 1}, Case{2, 80, 0, 70}}) {
-    SetUpCase(c);
-    const std::vector<float> out = Run(0, c.rows);
-    for (int64_t row = 0; row < c.rows; ++row) ExpectNaive(out, row);
-  }
-}
-
-// Alone, with nothing written after its own position; among the rows of its chunk; and split by
-// spans: the same bits.
-TEST_P(AttentionTest, ARowDoesNotDependOnTheOthers) {
-  for (const Case& c : {Case{3, 64, 40, 50}, Case{1, 18, 505, 24}, Case{4, 32, 1000, 30}}) {
-    SetUpCase(c);
-    const std::vector<float> whole = Run(0, c.rows);
-    const size_t bytes = static_cast<size_t>(c.group * c.head_dim) * sizeof(float);
-    for (int64_t row = 0; row < c.rows; ++row) {
-      WriteUpTo(c.position + row + 1);
-      const float* expected = whole.data() + row * stride_;
-      ASSERT_EQ(std::memcmp(Run(row, 1).data(), expected, bytes), 0) << "row " << row << " alone";
-      ASSERT_EQ(std::memcmp(Run(row, 1, true).data(), expected, bytes), 0)
-          << "row " << row << " split";
     }
   }
 }

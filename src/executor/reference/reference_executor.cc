@@ -9,6 +9,9 @@
 // oracle without an order of its own, so that a tolerance has to allow for the errors of the judged
 // executor alone.
 //
+// K and V live in memory as float32 too; with another KvDType they are the values that it would
+// give back, so that this executor is an oracle for each type, and takes the memory of float32.
+//
 // Weights are widened to float32 one row at a time; a row is used for all rows of the batch before
 // the next one is widened, which changes no sum: what a row computes depends on its own sequence
 // alone.
@@ -24,6 +27,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "executor/batch_check.h"
+#include "executor/kv_storage.h"
 #include "executor/rope.h"
 #include "moe/routing.h"
 
@@ -114,6 +118,8 @@ class ReferenceExecutor final : public Executor {
   void Moe(int64_t layer, const MoeWeights& weights);
   void Logits(const Batch& batch);
 
+  // The K or V of a row into the cache. [kv_heads * head_dim]
+  void Store(std::span<const float> row, std::span<float> slot);
   // K or V of one position. [kv_heads * head_dim]
   std::span<float> Key(int64_t layer, int64_t slot) { return keys_.row(layer * slots_ + slot); }
   std::span<float> Value(int64_t layer, int64_t slot) { return values_.row(layer * slots_ + slot); }
@@ -282,8 +288,8 @@ void ReferenceExecutor::Attention(int64_t layer) {
   for (int64_t t = 0; t < count; ++t) {
     NormAndRotate(layer, t);
     const int64_t slot = KvSlot(rows_[t].sequence->blocks, rows_[t].position);
-    std::ranges::copy(k_.row(t), Key(layer, slot).begin());
-    std::ranges::copy(v_.row(t), Value(layer, slot).begin());
+    Store(k_.row(t), Key(layer, slot));
+    Store(v_.row(t), Value(layer, slot));
   }
   for (int64_t t = 0; t < count; ++t) Attend(layer, t);
   Linear(weights.o, attended_, count, delta_);
@@ -393,11 +399,20 @@ void ReferenceExecutor::Logits(const Batch& batch) {
   Linear(head.present() ? head : tied_head_, normed_, count, logits_);
 }
 
+void ReferenceExecutor::Store(std::span<const float> row, std::span<float> slot) {
+  std::ranges::copy(row, slot.begin());
+  const auto head_dim = static_cast<size_t>(model_->spec.attention.head_dim);
+  for (size_t begin = 0; begin < slot.size(); begin += head_dim) {
+    RoundLikeKvCache(limits_.kv_dtype, slot.subspan(begin, head_dim));
+  }
+}
+
 ExecutorInfo ReferenceExecutor::info() const {
   ExecutorInfo info;
   info.name = "reference (scalar, 1 thread)";
   info.weight_type = model_->precision;
   info.activation_type = "f32";
+  info.kv_type = KvDTypeName(limits_.kv_dtype);
   info.weight_bytes = model_->weights.checkpoint ? model_->weights.checkpoint->total_bytes() : 0;
   info.kv_bytes = keys_.bytes() + values_.bytes();
   for (const Matrix* matrix : {&x_, &normed_, &q_, &k_, &v_, &attended_, &gate_, &up_, &delta_,
