@@ -46,6 +46,42 @@ def test_stream_with_usage(client):
     assert all(chunk.usage is None for chunk in chunks[:-1])
 
 
+def test_cached_tokens(client):
+    ask = [{"role": "user", "content": "重复一遍：" + "春眠不觉晓，处处闻啼鸟。" * 8}]
+    usages = [chat(client, ask, max_tokens=2).usage for _ in range(2)]
+    assert usages[0].prompt_tokens_details.cached_tokens == 0
+    assert 0 < usages[1].prompt_tokens_details.cached_tokens < usages[1].prompt_tokens
+    salted = chat(client, ask, max_tokens=2, extra_body={"cache_salt": "mine", "priority": -1}).usage
+    assert salted.prompt_tokens_details.cached_tokens == 0
+
+
+def test_scoring_a_text(client):
+    scored = complete(client, "春天来了", echo=True, logprobs=1, max_tokens=0)
+    choice = scored.choices[0]
+    assert choice.text == "春天来了" and "".join(choice.logprobs.tokens) == choice.text
+    assert choice.logprobs.token_logprobs[0] is None and all(value < 0 for value in choice.logprobs.token_logprobs[1:])
+    assert scored.usage.completion_tokens == 0
+    listed = chat(client, HELLO, max_tokens=1, extra_body={"prompt_logprobs": 1})
+    assert len(listed.prompt_logprobs) == listed.usage.prompt_tokens
+
+
+def test_too_late(client):
+    with pytest.raises(openai.APIStatusError) as late:
+        chat(client, max_tokens=1900, extra_body={"ignore_eos": True, "timeout": 0.1})
+    assert late.value.status_code == 504
+
+
+def test_a_resumable_stream(client):
+    fields = dict(stream=True, temperature=0, max_tokens=12, stream_options={"resumable_seconds": 30})
+    raw = client.chat.completions.with_raw_response.create(model="erne-mini", messages=POEM, **fields)
+    chunks = list(raw.parse())
+    assert raw.headers["X-Stream-Id"] == chunks[0].id
+    again = list(client.get(f"/streams/{chunks[0].id}", cast_to=openai.types.chat.ChatCompletionChunk, stream=True,
+                            stream_cls=openai.Stream[openai.types.chat.ChatCompletionChunk],
+                            options={"headers": {"Last-Event-ID": "4"}}))
+    assert again == chunks[4:]
+
+
 def test_the_stream_helper(client):
     with client.chat.completions.stream(model="erne-mini", messages=HELLO, temperature=0) as stream:
         deltas = "".join(event.delta for event in stream if event.type == "content.delta")
