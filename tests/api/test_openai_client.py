@@ -67,7 +67,7 @@ def test_scoring_a_text(client):
 
 def test_too_late(client):
     with pytest.raises(openai.APIStatusError) as late:
-        chat(client, max_tokens=1900, extra_body={"ignore_eos": True, "timeout": 0.1})
+        chat(client, max_tokens=1900, n=32, extra_body={"ignore_eos": True, "timeout": 0.1})
     assert late.value.status_code == 504
 
 

@@ -144,7 +144,7 @@ def test_a_salt_keeps_prefixes_apart(fresh):
 
 
 def test_too_late(fresh):
-    late = dict(max_tokens=1900, ignore_eos=True, timeout=0.1)
+    late = dict(n=32, max_tokens=1900, ignore_eos=True, timeout=0.1)
     answer = fresh.chat("你好", **late)
     assert answer.status == 504 and answer.json["error"]["type"] == "GatewayTimeoutError"
     events = fresh.stream("你好", **late)
@@ -154,14 +154,14 @@ def test_too_late(fresh):
 
 
 def test_the_servers_own_limit_of_time():
-    with Server("--request-timeout", "0.2") as server:
+    with Server("--request-timeout", "0.5") as server:
         for fields in ({}, {"timeout": 600}):  # a request may ask for less, not for more
-            assert server.chat("你好", max_tokens=1900, ignore_eos=True, **fields).status == 504
+            assert server.chat("你好", n=32, max_tokens=1900, ignore_eos=True, **fields).status == 504
         assert server.chat("你好", max_tokens=1).status == 200
 
 
 def test_lower_priority_goes_first():
-    with Server("--max-num-seqs", 1) as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with Server("--max-num-seqs", 1, "--executor", "reference") as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
         order = []
 
         def ask(name, **fields):
@@ -172,10 +172,10 @@ def test_lower_priority_goes_first():
             health = server.get("/health").json
             return health["running"] + health["waiting"] == count
 
-        asked = [pool.submit(ask, "running", max_tokens=400, priority=9)]
+        asked = [pool.submit(ask, "running", max_tokens=50, priority=9)]
         wait_until(lambda: inside(1))
         for name, priority in (("last", 5), ("second", 0), ("first", -3)):
-            asked.append(pool.submit(ask, name, max_tokens=8, priority=priority))
+            asked.append(pool.submit(ask, name, max_tokens=2, priority=priority))
             wait_until(lambda: inside(len(asked)) or asked[0].done())
         assert not asked[0].done(), "the queue was not filled in time to see anything"
         for future in asked:
