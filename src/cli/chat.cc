@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/load_served_model.h"
+#include "cli/make_executor.h"
 #include "cli/serve_options.h"
 #include "cli/terminal.h"
 
@@ -137,11 +138,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments, 
       .Range(1, 1 << 30)
       .Word("auto", 0)
       .DefaultText("auto");
-  flags
-      .Add("threads", &serve.threads, "N",
-           {"Threads of the CPU executor; 0: every CPU that erne may use",
-            "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
-      .Range(0, 4096);
+  AddThreadsFlag(flags, &serve.threads);
   ERNE_RETURN_IF_ERROR(flags.Parse(arguments));
   if (flags.help_requested()) {
     line.help = flags.Help(language);

@@ -198,11 +198,7 @@ int RunLogits(const std::vector<std::string>& arguments) {
       .Range(0, 1e9);
   flags.Add("executor", &options.executor, "NAME", {"What computes", "计算后端"})
       .Choices(ExecutorNames());
-  flags
-      .Add("threads", &options.threads, "N",
-           {"Threads of the CPU executor; 0: every CPU that erne may use",
-            "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
-      .Range(0, 4096);
+  AddThreadsFlag(flags, &options.threads);
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
   if (const std::optional<int> end = ParseOrEnd("logits", flags, arguments)) return *end;
   if (const auto dtype = ParseKvCacheDType(options.kv_cache_dtype); !dtype.ok()) {

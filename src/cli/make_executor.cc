@@ -13,6 +13,14 @@ const std::vector<std::string>& ExecutorNames() {
   return names;
 }
 
+Flag& AddThreadsFlag(FlagTable& flags, int64_t* target) {
+  return flags
+      .Add("threads", target, "N",
+           {"Threads of the CPU executor; 0: every CPU that erne may use",
+            "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
+      .Range(0, 4096);
+}
+
 Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                std::shared_ptr<const Model> model,
                                                const ExecutorLimits& limits, int threads,

@@ -1,17 +1,22 @@
 // The one place that names concrete executors.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "cli/flags.h"
 #include "executor/executor.h"
 
 namespace erne {
 
 // What `--executor` accepts: "reference", "cpu", "cuda".
 const std::vector<std::string>& ExecutorNames();
+
+// Declares --threads, the number that MakeExecutor takes.
+Flag& AddThreadsFlag(FlagTable& flags, int64_t* target);
 
 // The executor `name` on `model`. threads: 0 = every CPU that this process may use. Unimplemented
 // when this build lacks it; else the errors of the executor's own factory.

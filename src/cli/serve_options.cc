@@ -214,11 +214,7 @@ void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
            {"What computes, for debugging: reference is slow and obvious",
             "计算后端（调试用）：reference 很慢，但写法最直白"})
       .Choices(ExecutorNames());
-  flags
-      .Add("threads", &options.threads, "N",
-           {"Threads of the CPU executor; 0: every CPU that erne may use",
-            "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
-      .Range(0, 4096);
+  AddThreadsFlag(flags, &options.threads);
 }
 
 void AddLogFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {

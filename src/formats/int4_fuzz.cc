@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool gptq = (data[0] & 1) != 0;
   const bool with_groups = (data[0] & 2) != 0;
   const auto zeros = (data[0] & 4) != 0 ? erne::GptqZeros::kPlain : erne::GptqZeros::kMinusOne;
-  const int64_t group = static_cast<int8_t>(data[1]);
+  const int64_t group = data[1] < 128 ? data[1] : data[1] - 256;  // -1 and worse, too
   // Enough bytes for every shape below: at most 255 x 255 words.
   std::vector<uint8_t> bytes(size_t{256} * 256 * 4);
   for (size_t i = 0; i < bytes.size() && kChoices + i < size; ++i) bytes[i] = data[kChoices + i];

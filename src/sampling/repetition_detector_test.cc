@@ -24,7 +24,7 @@ int64_t FoundByDefinition(const RepetitionRule& rule, const std::vector<int32_t>
       size_t tail = std::min<size_t>(n, static_cast<size_t>(period));
       while (tail < n && tokens[n - 1 - tail] == tokens[n - 1 - tail + static_cast<size_t>(period)])
         ++tail;
-      if (tail >= static_cast<size_t>(period * rule.min_count) &&
+      if (tail >= static_cast<size_t>(period) * static_cast<size_t>(rule.min_count) &&
           static_cast<int64_t>(tail) >= rule.min_tokens) {
         return static_cast<int64_t>(n);
       }
