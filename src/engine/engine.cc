@@ -97,7 +97,7 @@ class Engine::Impl {
   StepShape Begin(std::span<const ScheduledRows> step);
   void Deliver(std::span<const ScheduledRows> step, std::span<const float> logits);
   void DeliverRows(const ScheduledRows& rows, std::span<const float> logits);
-  int64_t DeliverTokens(const ScheduledRows& rows, std::span<const float> logits);
+  void DeliverTokens(const ScheduledRows& rows, std::span<const float> logits);
   void Send(ActiveRequest& request, TokenEvent event);
   void CountPrompt(ActiveRequest& request, int64_t computed);
   void FailRequest(ActiveRequest& request, const Status& status);
@@ -275,7 +275,7 @@ EngineStats Engine::Impl::stats() const {
   // old step's.
   const int64_t accepted = accepted_.load(std::memory_order_acquire);
   EngineStats stats;
-  stats.running = read(running_);
+  stats.running = running_.load(std::memory_order_acquire);
   stats.waiting = std::max<int64_t>(0, accepted - stats.running);
   stats.kv_blocks_used = read(blocks_used_);
   stats.kv_blocks_total = executor_->limits().num_blocks;
@@ -457,7 +457,7 @@ void Engine::Impl::DeliverRows(const ScheduledRows& rows, std::span<const float>
   }
   if (!rows.reaches_end) return scheduler_.Commit(rows, 0);
   request.prompt_logits = false;
-  accepted_tokens_.fetch_add(DeliverTokens(rows, logits), std::memory_order_relaxed);
+  DeliverTokens(rows, logits);
 }
 
 // Samples the next token, and the ones behind it as far as the guesses go on being right: the
@@ -473,8 +473,7 @@ int64_t Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const f
   for (size_t accepted = 0;; ++accepted, ++row) {
     Result<SampledToken> sampled = request.Sample(logits.subspan(row * vocab, vocab), scratch_);
     if (!sampled.ok()) {
-      FailRequest(request, sampled.status());
-      return static_cast<int64_t>(accepted);
+      return FailRequest(request, sampled.status());
     }
     const int32_t token = sampled->token;
     TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
@@ -482,14 +481,16 @@ int64_t Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const f
     if (event.finish == FinishReason::kStop) event.stop_token = token;
     generated_tokens_.fetch_add(1, std::memory_order_relaxed);
     const bool goes_on = !event.finish && accepted < drafted && token == guesses_[accepted];
-    if (!goes_on) {
+    if (goes_on) {
+      accepted_tokens_.fetch_add(1, std::memory_order_relaxed);
+    } else {
       scheduler_.Commit(rows, static_cast<int64_t>(drafted - accepted));
       if (drafted > 0) {
         request.JudgeGuesses(static_cast<int64_t>(drafted), static_cast<int64_t>(accepted));
       }
     }
     Send(request, std::move(event));
-    if (!goes_on) return static_cast<int64_t>(accepted);
+    if (!goes_on) return;
   }
 }
 
@@ -578,7 +579,6 @@ void Engine::Impl::Publish() {
     to.store(value, std::memory_order_relaxed);
   };
   const SchedulerCounters& counters = scheduler_.counters();
-  store(running_, scheduler_.num_running());
   store(blocks_used_, scheduler_.pool().num_used());
   store(preemptions_, counters.preemptions);
   store(prefix_queries_, counters.prefix_queries);
@@ -586,6 +586,8 @@ void Engine::Impl::Publish() {
   store(blocks_taken_, counters.blocks_taken);
   store(blocks_reused_, counters.blocks_reused);
   if (live_.empty()) store(kv_tokens_, 0);
+  // Last, for stats(): whoever sees a request run sees its blocks in use.
+  running_.store(scheduler_.num_running(), std::memory_order_release);
 }
 
 Engine::Engine(std::unique_ptr<Executor> executor, const EngineOptions& options)
