@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_test_util.h"
+#include "engine/scheduler.h"
 
 // Counts allocations of the calling thread. Sanitizers bring their own operator new, which does not
 // count.
@@ -719,6 +720,30 @@ TEST(Engine, ASteadyDecodeStepAllocatesNothing) {
   engine->Shutdown(60000);
   ASSERT_EQ(counts.size(), 200U);
   EXPECT_EQ(counts.back(), counts[1]) << "allocations in 198 steps";
+}
+
+TEST(Engine, AStepThatPreemptsAllocatesNothing) {
+  Scheduler scheduler(
+      {.max_num_seqs = 2, .max_num_batched_tokens = 40, .max_logit_rows = 2, .num_blocks = 3});
+  Sequence older;
+  Sequence newer;
+  for (Sequence* sequence : {&older, &newer}) {
+    sequence->tokens = {1, 2, 3};
+    sequence->max_total = 40;
+    sequence->tokens.reserve(40);
+    scheduler.Add(sequence);
+  }
+  int64_t before = 0;
+  for (int step = 0; scheduler.counters().preemptions == 0; ++step) {
+    if (step == 1) before = allocations;
+    ASSERT_LT(step, 40);
+    for (const ScheduledRows& rows : scheduler.Schedule(100)) {
+      scheduler.Commit(rows, 0);
+      rows.sequence->tokens.push_back(4);
+    }
+  }
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(newer.state, Sequence::State::kWaiting);
 }
 #endif
 

@@ -125,8 +125,8 @@ class Scheduler {
   // The rows ran well: their keys and values are in place, but for the last `rejected` ones, which
   // were wrong guesses. Called once for each ScheduledRows of a step that did not fail (the
   // sequences of one that did are removed), when the caller has dropped the guesses from `tokens`
-  // (all of them that were wrong; right ones are known tokens now) and before the next token is
-  // there. Full blocks enter the prefix cache; blocks that only guesses needed are free again.
+  // (all of them that were wrong; right ones are known tokens now). The next token may be there
+  // already. Full blocks enter the prefix cache; blocks that only guesses needed are free again.
   void Commit(const ScheduledRows& rows, int64_t rejected);
 
   // Forgets a sequence, running or waiting, and frees its blocks at once. Between steps.

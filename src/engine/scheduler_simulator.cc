@@ -237,14 +237,11 @@ Status SchedulerSimulator::CheckBudgets(std::span<const ScheduledRows> step,
     ERNE_RETURN_IF_ERROR(Expect(rows.reaches_end || none_left || waits_for_logits, "sequence ",
                                 rows.sequence->arrival, " is held up for nothing"));
   }
-  const auto waits = [](const auto& life) { return life->state == Sequence::State::kWaiting; };
-  const auto next = std::find_if(lives_.begin(), lives_.end(), waits);
-  if (next == lives_.end()) return {};
+  const Life* next = NextInQueue();
   const bool no_place = std::ssize(step) == options_.max_num_seqs;
-  const bool no_room =
-      scheduler_->pool().num_free() - BlocksForTokens((*next)->known()) < scheduler_->num_running();
-  return Expect(none_left || logit_rows_left == 0 || no_place || no_room, "sequence ",
-                (*next)->arrival, " waits for nothing");
+  return Expect(
+      next == nullptr || none_left || logit_rows_left == 0 || no_place || SpareBlocks() < 0,
+      "the next in the queue waits for nothing");
 }
 
 // Guesses are kept, from the first one on, or dropped; nothing else happens to the tokens.
@@ -256,10 +253,28 @@ Status SchedulerSimulator::CheckGuesses(const Life& life) {
       "the tokens of sequence ", life.arrival, " have changed"));
   const int64_t dropped = life.offered.end() - offered - life.drafts;
   counts_.dropped_guesses += dropped;
+  const int64_t spare = SpareBlocks();
   const bool preempted = life.preemptions > life.seen_preemptions;
-  const bool full = std::ssize(life.tokens) % kKvBlockSize == 0;
-  return Expect(dropped == 0 || preempted || full || out_of_guess_rows_, "guesses of sequence ",
-                life.arrival, " were dropped for nothing");
+  const bool full = std::ssize(life.tokens) % kKvBlockSize == 0 && spare <= 0;
+  ERNE_RETURN_IF_ERROR(Expect(dropped == 0 || preempted || full || out_of_guess_rows_,
+                              "guesses of sequence ", life.arrival, " were dropped for nothing"));
+  const bool took_a_block =
+      BlocksForTokens(std::ssize(life.tokens)) > BlocksForTokens(life.known());
+  return Expect(!took_a_block || spare >= 0, "guesses of sequence ", life.arrival,
+                " took a block that is needed");
+}
+
+// Free blocks beyond one for each running sequence and those of the next in the queue.
+int64_t SchedulerSimulator::SpareBlocks() const {
+  const int64_t spare = scheduler_->pool().num_free() - scheduler_->num_running();
+  const Life* next = NextInQueue();
+  return next == nullptr ? spare : spare - BlocksForTokens(next->known());
+}
+
+const SchedulerSimulator::Life* SchedulerSimulator::NextInQueue() const {
+  const auto waits = [](const auto& life) { return life->state == Sequence::State::kWaiting; };
+  const auto next = std::find_if(lives_.begin(), lives_.end(), waits);
+  return next == lives_.end() ? nullptr : next->get();
 }
 
 Status SchedulerSimulator::CheckRows(const ScheduledRows& rows) {
@@ -356,8 +371,11 @@ Status SchedulerSimulator::Write(const ScheduledRows& rows) {
 
 Status SchedulerSimulator::EndRows(const ScheduledRows& rows) {
   auto& life = static_cast<Life&>(*rows.sequence);
-  for (int64_t i = 1; life.prompt_logits && i <= rows.logits; ++i) {
-    life.missing_logits[static_cast<size_t>(rows.start + rows.count - i)] = false;
+  if (life.prompt_logits) {  // the last row of a prompt may have guesses behind it
+    const int64_t end = std::min(rows.start + rows.count, std::ssize(life.missing_logits));
+    for (int64_t i = rows.start + rows.count - rows.logits; i < end; ++i) {
+      life.missing_logits[static_cast<size_t>(i)] = false;
+    }
   }
   const int64_t drafts = std::exchange(life.drafts, 0);
   auto known = std::ssize(life.tokens) - drafts;
@@ -371,15 +389,25 @@ Status SchedulerSimulator::EndRows(const ScheduledRows& rows) {
   life.tokens.resize(static_cast<size_t>(known));
   counts_.right_guesses += drafts - rejected;
   counts_.wrong_guesses += rejected;
+  // The next token may be there when the rows are committed, or come after that.
+  const bool early = rows.reaches_end && OneIn(2);
+  if (early) life.tokens.push_back(NextToken(life.tokens));
   scheduler_->Commit(rows, rejected);
+  if (rows.reaches_end && !early) life.tokens.push_back(NextToken(life.tokens));
   life.next_row = rows.start + rows.count - rejected;
   life.table = life.blocks;
-  ERNE_RETURN_IF_ERROR(
-      Expect(life.computed == life.next_row && std::ssize(life.blocks) == BlocksForTokens(known),
-             "sequence ", life.arrival, " has ", life.computed, " positions computed and ",
-             life.blocks.size(), " blocks for ", known, " tokens"));
+  const auto blocks = std::ssize(life.blocks);
+  ERNE_RETURN_IF_ERROR(Expect(life.computed == life.next_row && blocks >= BlocksForTokens(known) &&
+                                  blocks <= BlocksForTokens(early ? known + 1 : known),
+                              "sequence ", life.arrival, " has ", life.computed,
+                              " positions computed and ", blocks, " blocks for ", known,
+                              " tokens"));
   RememberFullBlocks(life, rows.start);
-  if (!rows.reaches_end) return {};
+  return rows.reaches_end ? EndPass(life) : Status();
+}
+
+// The sequence got a token.
+Status SchedulerSimulator::EndPass(Life& life) {
   if (life.prompt_logits) {
     ERNE_RETURN_IF_ERROR(
         Expect(std::count(life.missing_logits.begin(), life.missing_logits.end(), true) == 0,
@@ -387,7 +415,6 @@ Status SchedulerSimulator::EndRows(const ScheduledRows& rows) {
     ++counts_.prompt_logits;
     life.prompt_logits = false;
   }
-  life.tokens.push_back(NextToken(life.tokens));
   if (life.known() < life.target) return {};
   ++counts_.ended;
   Remove(&life);

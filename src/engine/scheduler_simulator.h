@@ -75,12 +75,15 @@ class SchedulerSimulator : private BlockListener {
   Status CheckBudgets(std::span<const ScheduledRows> step, int64_t max_prompt_rows);
   Status CheckGuesses(const Life& life);
   Status CheckBlocks();
+  int64_t SpareBlocks() const;
+  const Life* NextInQueue() const;
 
   // What an executor does.
   Status Read(const ScheduledRows& rows);
   Status Write(const ScheduledRows& rows);
   // What an engine does with its logits.
   Status EndRows(const ScheduledRows& rows);
+  Status EndPass(Life& life);
   void RememberFullBlocks(const Life& life, int64_t start);
   void Fail(std::span<const ScheduledRows> step);
 
