@@ -461,9 +461,8 @@ void Engine::Impl::DeliverRows(const ScheduledRows& rows, std::span<const float>
 }
 
 // Samples the next token, and the ones behind it as far as the guesses go on being right: the
-// logits behind a right guess are those that a step of its own would have brought. Returns how many
-// were.
-int64_t Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const float> logits) {
+// logits behind a right guess are those that a step of its own would have brought.
+void Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const float> logits) {
   auto& request = static_cast<ActiveRequest&>(*rows.sequence);
   const auto vocab = static_cast<size_t>(vocab_size_);
   request.TakeGuesses(guesses_);
