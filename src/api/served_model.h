@@ -10,6 +10,7 @@
 
 #include "base/file_set.h"
 #include "base/json.h"
+#include "base/memory_ledger.h"
 #include "base/status.h"
 #include "chat/template.h"
 #include "engine/engine.h"
@@ -36,7 +37,8 @@ struct ServedModel {
   std::vector<std::string>
       names;         // the first is the one that answers carry; see FindsModel for those accepted
   std::string root;  // path or "embedded:erne-mini", for /v1/models
-  int64_t created = 0;  // seconds since the epoch
+  int64_t created = 0;               // seconds since the epoch
+  MemoryLedger::Reservation memory;  // what the engine's executor takes; outlives it
   std::unique_ptr<Engine> engine;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const ChatTemplate> chat_template;

@@ -27,13 +27,18 @@ bool LooksLikeFlag(const std::string& argument) {
          argument[1] != '.';
 }
 
-// A whole number, or a number with a suffix: "2048", "2K" = 2048, "25.6k" = 25600. Only powers of
-// 1000 take fractions.
+// A whole number, or a number with a suffix: "2048", "2K" = "2KiB" = 2048, "25.6k" = 25600. Only
+// powers of 1000 take fractions.
 std::optional<int64_t> ParseCount(std::string_view text) {
   if (const auto plain = ParseNumber<int64_t>(text)) return plain;
   if (text.size() < 2) return std::nullopt;
   constexpr std::string_view kDecimal = "kmgt";
   constexpr std::string_view kBinary = "KMGT";
+  constexpr std::string_view kBytes = "iB";
+  if (text.ends_with(kBytes)) {
+    text.remove_suffix(kBytes.size());
+    if (text.size() < 2 || kBinary.find(text.back()) == std::string_view::npos) return std::nullopt;
+  }
   const char suffix = text.back();
   const std::string_view digits = text.substr(0, text.size() - 1);
   if (const size_t power = kBinary.find(suffix); power != std::string_view::npos) {

@@ -9,7 +9,7 @@
 // Accepted forms: `--flag v`, `--flag=v`; for booleans `--flag`, `--no-flag`, `--flag=true|false`;
 // for lists `--flag a b c` up to the next flag, and repeating the flag adds to it. Underscores
 // stand for dashes. `--` ends the flags. Whole numbers may carry the suffixes of vLLM's command
-// line: k m g t (powers of 1000) and K M G T (powers of 1024).
+// line: k m g t (powers of 1000) and K M G T (powers of 1024), these also as KiB MiB GiB TiB.
 #pragma once
 
 #include <cstdint>

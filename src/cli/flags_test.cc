@@ -106,6 +106,11 @@ TEST_F(FlagsTest, NumbersWithSuffixes) {
   EXPECT_EQ(max_len_, 2048);
   ASSERT_TRUE(flags_.Parse({"--max-model-len", "2k"}).ok());
   EXPECT_EQ(max_len_, 2000);
+  ASSERT_TRUE(flags_.Parse({"--max-model-len", "3KiB"}).ok());
+  EXPECT_EQ(max_len_, 3072);
+  for (const char* broken : {"iB", "KiB", "2iB", "2kiB", "2KB", "2.5KiB"}) {
+    EXPECT_THAT(Error({"--max-model-len", broken}), HasSubstr("is not a whole number")) << broken;
+  }
   ASSERT_TRUE(flags_.Parse({"--max-model-len", "25.6k"}).ok());
   EXPECT_EQ(max_len_, 25600);
   ASSERT_TRUE(flags_.Parse({"--max-model-len", "auto"}).ok());

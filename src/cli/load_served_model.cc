@@ -109,12 +109,24 @@ void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
                             << " tokens; one request up to " << plan.max_context << "), workspace "
                             << FormatBytes(info.workspace_bytes)
                             << (free == 0 ? "" : StrCat(", still free ", FormatBytes(free)))
-                            << (plan.context_note.empty() ? "" : "; ") << plan.context_note;
+                            << (plan.notes.empty() ? "" : "; ") << Join(plan.notes, "; ");
 }
 
-}  // namespace
+// More threads than CPUs only take turns, each with memory of its own.
+int64_t ThreadsOf(const ServeOptions& options) {
+  const int64_t cpus = UsableCpus();
+  return options.threads > 0 ? std::min(options.threads, cpus) : cpus;
+}
 
-Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
+MemoryBudget BudgetOf(double utilization, uint64_t available) {
+  if (available == 0) return {};
+  return {static_cast<uint64_t>(static_cast<double>(available) * utilization),
+          StrCat(FormatBytes(available), " are available and --gpu-memory-utilization ",
+                 utilization, " bounds what is taken")};
+}
+
+Result<MemoryPlan> PlanWithin(const Model& model, const ServeOptions& options,
+                              MemoryBudget budget) {
   const ModelSpec& spec = model.spec;
   if (options.max_model_len > spec.max_positions) {
     return InvalidArgument(
@@ -127,11 +139,62 @@ Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
   needs.max_model_len = options.max_model_len;
   needs.max_num_seqs = options.max_num_seqs;
   needs.max_num_batched_tokens = options.max_num_batched_tokens;
-  needs.threads = options.threads > 0 ? options.threads : UsableCpus();
+  needs.threads = ThreadsOf(options);
   ERNE_ASSIGN_OR_RETURN(needs.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, model));
-  needs.utilization = options.memory_utilization;
-  needs.available_bytes = AvailableMemory();
+  needs.kv_cache_bytes = static_cast<uint64_t>(options.kv_cache_memory);
+  needs.budget = std::move(budget);
   return PlanMemory(spec, needs);
+}
+
+// A model's claim in the ledger, and the plan behind it.
+struct PlannedMemory {
+  MemoryPlan plan;
+  MemoryLedger::Reservation claim;
+};
+
+// Plans with what other models of this process have left. `idle_bytes`: what was available before
+// this one began to load.
+Result<PlannedMemory> ClaimMemory(const Model& model, const ServeOptions& options,
+                                  const std::string& name, uint64_t idle_bytes,
+                                  MemoryLedger& ledger) {
+  PlannedMemory planned;
+  const auto plan = [&](const MemoryLedger::Left& left) -> Result<uint64_t> {
+    MemoryBudget budget = BudgetOf(options.memory_utilization, AvailableMemory());
+    if (left.bytes < budget.bytes) {
+      budget = {left.bytes, StrCat("only ", FormatBytes(left.bytes), " are left",
+                                   left.holders.empty() ? "" : ": ", left.holders)};
+    }
+    ERNE_ASSIGN_OR_RETURN(planned.plan, PlanWithin(model, options, std::move(budget)));
+    return planned.plan.total_bytes;
+  };
+  const uint64_t cap = BudgetOf(options.memory_utilization, idle_bytes).bytes;
+  ERNE_ASSIGN_OR_RETURN(planned.claim, ledger.Reserve(name, cap, plan));
+  return planned;
+}
+
+Result<std::unique_ptr<Executor>> MakeExecutorFor(const ServeOptions& options,
+                                                  const std::shared_ptr<const Model>& model,
+                                                  const MemoryPlan& plan,
+                                                  const LoadProgress& progress) {
+  const int64_t threads = ThreadsOf(options);
+  if (options.threads > threads) {
+    ERNE_LOG(kWarning, "flags") << "--threads " << options.threads << ": there are " << threads
+                                << " CPUs, and as many threads are used";
+  }
+  ExecutorLimits limits;
+  limits.max_rows = plan.max_rows;
+  limits.max_logit_rows = plan.max_logit_rows;
+  limits.max_sequences = options.max_num_seqs;
+  limits.max_context = plan.max_context;
+  limits.num_blocks = plan.num_blocks;
+  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
+  return MakeExecutor(options.executor, model, limits, static_cast<int>(threads), progress);
+}
+
+}  // namespace
+
+Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
+  return PlanWithin(model, options, BudgetOf(options.memory_utilization, AvailableMemory()));
 }
 
 Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& options) {
@@ -157,7 +220,9 @@ std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& optio
 
 Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileSet> files,
                                                      const ServeOptions& options,
-                                                     const LoadProgress& progress) {
+                                                     const LoadProgress& progress,
+                                                     MemoryLedger& ledger) {
+  const uint64_t available = AvailableMemory();
   ERNE_RETURN_IF_ERROR(CheckFormat(*files, options.quantization));
   ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files));
   const auto model = std::make_shared<const Model>(std::move(loaded));
@@ -176,18 +241,17 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
   ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));
 
-  ERNE_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(*model, options));
-  ExecutorLimits limits;
-  limits.max_rows = plan.max_rows;
-  limits.max_logit_rows = options.max_num_seqs;
-  limits.max_sequences = options.max_num_seqs;
-  limits.max_context = plan.max_context;
-  limits.num_blocks = plan.num_blocks;
-  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
-  ERNE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Executor> executor,
-      MakeExecutor(options.executor, model, limits, static_cast<int>(options.threads), progress));
-  LogMemory(executor->info(), plan);
+  ERNE_ASSIGN_OR_RETURN(PlannedMemory planned,
+                        ClaimMemory(*model, options, served->names.front(), available, ledger));
+  const MemoryPlan& plan = planned.plan;
+  ERNE_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                        MakeExecutorFor(options, model, plan, progress));
+  const ExecutorInfo info = executor->info();
+  LogMemory(info, plan);
+  planned.claim.Correct(plan.total_bytes - plan.weight_bytes - plan.kv_bytes() -
+                        plan.workspace_bytes + info.weight_bytes + info.kv_bytes +
+                        info.workspace_bytes);
+  served->memory = std::move(planned.claim);
 
   EngineOptions engine_options;
   engine_options.max_num_seqs = options.max_num_seqs;

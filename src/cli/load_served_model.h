@@ -7,6 +7,7 @@
 
 #include "api/served_model.h"
 #include "base/file_set.h"
+#include "base/memory_ledger.h"
 #include "base/status.h"
 #include "cli/memory_plan.h"
 #include "cli/serve_options.h"
@@ -25,11 +26,13 @@ std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& optio
 // The memory that serving the model takes under these options, planned for what is free now.
 Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options);
 
-// Loads everything, takes all memory, and starts the engine. Logs the memory plan. `progress`
-// covers the weights.
-Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileSet> files,
-                                                     const ServeOptions& options,
-                                                     const LoadProgress& progress);
+// Loads everything, takes all memory, and starts the engine. Logs the memory plan. What is planned
+// is claimed in `ledger` before it is taken, for as long as the model lives; a model that comes to
+// a ledger with others gets what they left, or ResourceExhausted with the numbers. `progress`
+// covers the weights and the memory.
+Result<std::shared_ptr<ServedModel>> LoadServedModel(
+    std::shared_ptr<const FileSet> files, const ServeOptions& options, const LoadProgress& progress,
+    MemoryLedger& ledger = MemoryLedger::Process());
 
 // Answers one short prompt, so that the first request finds everything touched and awake.
 Status WarmUp(const ServedModel& model);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/strings.h"
 #include "executor/kv_storage.h"
@@ -21,11 +23,16 @@ constexpr int64_t kMinContext = 256;
 constexpr int64_t kLeastContext = 2;
 // For stacks, tokenizer tables, requests and answers.
 constexpr uint64_t kProcessBytes = 64ULL << 20;
+// Rows with logits beyond one for each sequence: for guesses that are checked, and for the
+// log-probabilities of prompts.
+constexpr int64_t kMinLogitRows = 16;
+// Positions and block ids are 32 bits.
+constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max() / kKvBlockSize;
 
 // What the CPU executor takes next to weights and KV, from above but for the rounding of large
 // arrays to huge pages: rows of activations and of logits, and what each thread keeps for itself. A
 // test holds it against the executor.
-uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, const MemoryPlan& plan) {
+uint64_t WorkspaceBytes(const ModelSpec& spec, int64_t threads, const MemoryPlan& plan) {
   const AttentionSpec& a = spec.attention;
   const RoutingSpec& routing = spec.moe.routing;
   const bool moe = spec.has_moe();
@@ -40,7 +47,7 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, const M
     row += routing.experts + spec.hidden +
            routing.top_k * (spec.moe.intermediate + spec.hidden + 2 * kCacheLine);
   }
-  const int64_t logits = needs.max_num_seqs * (spec.vocab_size + spec.hidden + kCacheLine);
+  const int64_t logits = plan.max_logit_rows * (spec.vocab_size + spec.hidden + kCacheLine);
   // A tile of a product, and its inputs in another order, for 48 rows; attention over 24 queries.
   const int64_t widest =
       std::max({spec.hidden, a.q_width(), plain, moe ? spec.moe.intermediate : 0});
@@ -50,55 +57,114 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, const MemoryNeeds& needs, const M
                          2 * routing.experts + kArrays * kCacheLine;
   // Long contexts are walked by several threads, 512 positions each, and joined.
   const int64_t spans = plan.max_context / 512 + 1;
-  const int64_t joined = (2 * needs.threads + a.kv_heads) * spans * group * state;
-  const int64_t floats = plan.max_rows * row + logits + needs.threads * thread + joined;
+  const int64_t joined = (2 * threads + a.kv_heads) * spans * group * state;
+  const int64_t floats = plan.max_rows * row + logits + threads * thread + joined;
   return static_cast<uint64_t>(floats) * sizeof(float);
+}
+
+// The plan for a context, whatever the budget holds. The pool is that of kv_cache_bytes or else
+// what the contexts want.
+MemoryPlan PlanFor(const ModelSpec& spec, const MemoryNeeds& needs, int64_t context) {
+  MemoryPlan plan;
+  plan.max_context = context;
+  plan.block_bytes = KvBlockBytes(spec, needs.kv_dtype);
+  const int64_t one = BlocksForTokens(context);
+  plan.num_blocks = std::min(one * std::min(needs.max_num_seqs, kFullContexts),
+                             std::max(one, BlocksForTokens(kPoolTokens)));
+  if (needs.kv_cache_bytes > 0) {
+    plan.num_blocks = static_cast<int64_t>(
+        std::min<uint64_t>(needs.kv_cache_bytes / plan.block_bytes, kMaxBlocks));
+  }
+  // Each row of a step is a token that has its place in the pool.
+  plan.max_rows = std::min(needs.max_num_batched_tokens, plan.num_blocks * kKvBlockSize);
+  plan.max_logit_rows = std::min(std::max(needs.max_num_seqs, kMinLogitRows), plan.max_rows);
+  plan.weight_bytes = needs.weight_bytes;
+  plan.workspace_bytes = WorkspaceBytes(spec, needs.threads, plan);
+  plan.total_bytes = plan.weight_bytes + plan.workspace_bytes + kProcessBytes + plan.kv_bytes();
+  return plan;
+}
+
+// Shrinks the pool to what the budget holds; false when that is less than one full context.
+bool FitPool(const MemoryBudget& budget, MemoryPlan& plan) {
+  const uint64_t fixed = plan.total_bytes - plan.kv_bytes();
+  const uint64_t left = budget.bytes > fixed ? budget.bytes - fixed : 0;
+  plan.num_blocks = static_cast<int64_t>(
+      std::min<uint64_t>(static_cast<uint64_t>(plan.num_blocks), left / plan.block_bytes));
+  plan.max_rows = std::min(plan.max_rows, plan.num_blocks * kKvBlockSize);
+  plan.max_logit_rows = std::min(plan.max_logit_rows, plan.max_rows);
+  plan.total_bytes = fixed + plan.kv_bytes();
+  return plan.num_blocks >= BlocksForTokens(plan.max_context);
+}
+
+// The longest context up to `wanted`, in whole blocks below that, whose plan the budget holds; no
+// value when `least` does not fit. Memory grows with the context, so bisection finds it.
+std::optional<MemoryPlan> LongestThatFits(const ModelSpec& spec, const MemoryNeeds& needs,
+                                          int64_t least, int64_t wanted) {
+  const auto plan_of = [&](int64_t blocks) {
+    return PlanFor(spec, needs, std::min(wanted, blocks * kKvBlockSize));
+  };
+  int64_t fits = BlocksForTokens(least);
+  MemoryPlan best = plan_of(fits);
+  if (!FitPool(needs.budget, best)) return std::nullopt;
+  int64_t too_many = BlocksForTokens(wanted) + 1;
+  while (fits + 1 < too_many) {
+    const int64_t blocks = fits + (too_many - fits) / 2;
+    MemoryPlan plan = plan_of(blocks);
+    if (FitPool(needs.budget, plan)) {
+      fits = blocks;
+      best = std::move(plan);
+    } else {
+      too_many = blocks;
+    }
+  }
+  return best;
+}
+
+Status DoesNotFit(const ModelSpec& spec, const MemoryNeeds& needs, int64_t least) {
+  const MemoryPlan plan = PlanFor(spec, needs, least);
+  const uint64_t smallest =
+      static_cast<uint64_t>(BlocksForTokens(least)) * plan.block_bytes;  // of the pool
+  if (needs.kv_cache_bytes > 0 && needs.kv_cache_bytes < smallest) {
+    return ResourceExhausted(StrCat("--kv-cache-memory ", FormatBytes(needs.kv_cache_bytes),
+                                    " is too little: the smallest KV cache, for ", least,
+                                    " tokens, takes ", FormatBytes(smallest)));
+  }
+  return ResourceExhausted(
+      StrCat("not enough memory: ", FormatBytes(plan.total_bytes - plan.kv_bytes()),
+             " for weights and workspace and ", FormatBytes(smallest),
+             " for the smallest KV cache, but ", needs.budget.origin));
 }
 
 }  // namespace
 
 Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs) {
-  MemoryPlan plan;
-  plan.block_bytes = KvBlockBytes(spec, needs.kv_dtype);
-  plan.max_context = needs.max_model_len > 0 ? needs.max_model_len : spec.max_positions;
-  if (plan.max_context < kLeastContext) {
+  const bool asked = needs.max_model_len > 0;
+  const int64_t wanted = std::min(asked ? needs.max_model_len : spec.max_positions,
+                                  asked ? kMaxBlocks * kKvBlockSize : kAutoContext);
+  if (wanted < kLeastContext) {
     return InvalidArgument(
-        StrCat("a context of ", plan.max_context, " token has no room for a prompt and an answer"),
+        StrCat("a context of ", wanted, " token has no room for a prompt and an answer"),
         "--max-model-len");
   }
-  const int64_t one = BlocksForTokens(plan.max_context);
-  const int64_t wanted = std::min(one * std::min(needs.max_num_seqs, kFullContexts),
-                                  std::max(one, BlocksForTokens(kPoolTokens)));
-  // Each row of a step is a token that has its place in the pool.
-  plan.max_rows = std::min(needs.max_num_batched_tokens, wanted * kKvBlockSize);
-
-  int64_t fitting = std::numeric_limits<int32_t>::max();  // block ids are 32 bits
-  plan.weight_bytes = needs.weight_bytes;
-  plan.workspace_bytes = WorkspaceBytes(spec, needs, plan);
-  const uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + kProcessBytes;
-  if (needs.available_bytes > 0) {
-    const auto budget =
-        static_cast<uint64_t>(static_cast<double>(needs.available_bytes) * needs.utilization);
-    fitting = std::min<int64_t>(
-        fitting, static_cast<int64_t>((budget > fixed ? budget - fixed : 0) / plan.block_bytes));
+  const int64_t least = std::min(wanted, kMinContext);
+  std::optional<MemoryPlan> plan = LongestThatFits(spec, needs, least, wanted);
+  if (!plan) return DoesNotFit(spec, needs, least);
+  if (plan->max_context < wanted) {
+    plan->notes.push_back(
+        StrCat("the context is reduced from ", wanted, " to ", plan->max_context, " tokens: ",
+               needs.kv_cache_bytes > 0 ? "the KV cache" : "the memory", " does not hold more"));
+  } else if (!asked && wanted < spec.max_positions) {
+    plan->notes.push_back(StrCat("the context is ", wanted, " of the ", spec.max_positions,
+                                 " positions that the model was made for; --max-model-len asks "
+                                 "for more"));
   }
-  const int64_t least = std::min(BlocksForTokens(kMinContext), BlocksForTokens(plan.max_context));
-  if (fitting < least) {
-    return ResourceExhausted(
-        StrCat("not enough memory: ", FormatBytes(fixed), " for weights and workspace and ",
-               FormatBytes(static_cast<uint64_t>(least) * plan.block_bytes),
-               " for the smallest KV cache, but ", FormatBytes(needs.available_bytes),
-               " are available and --gpu-memory-utilization ", needs.utilization,
-               " bounds what is taken"));
+  const uint64_t pool = PlanFor(spec, needs, plan->max_context).kv_bytes();
+  if (needs.kv_cache_bytes > 0 && plan->kv_bytes() < pool) {
+    plan->notes.push_back(StrCat("the KV cache takes ", FormatBytes(plan->kv_bytes()),
+                                 " instead of ", FormatBytes(pool),
+                                 ": the memory does not hold more"));
   }
-  plan.num_blocks = std::min(wanted, fitting);
-  if (plan.num_blocks < one) {
-    const int64_t asked = plan.max_context;
-    plan.max_context = plan.num_blocks * kKvBlockSize;
-    plan.context_note = StrCat("the context is reduced from ", asked, " to ", plan.max_context,
-                               " tokens: the memory does not hold more");
-  }
-  return plan;
+  return *std::move(plan);
 }
 
 }  // namespace erne

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "kv/kv_dtype.h"
@@ -11,32 +13,47 @@
 
 namespace erne {
 
+// What may be taken, and where that number comes from.
+struct MemoryBudget {
+  uint64_t bytes = std::numeric_limits<uint64_t>::max();  // the most there is: nothing is known
+  std::string origin;  // "19.4 GiB may be taken (90 % of ...)", for the refusal
+};
+
 struct MemoryNeeds {
   uint64_t weight_bytes = 0;  // in the form that the executor computes with
-  int64_t max_model_len = 0;  // asked for; 0: what the model was made for, as far as it fits
+  int64_t max_model_len = 0;  // asked for; 0: what the model was made for, up to kAutoContext
   int64_t max_num_seqs = 1;
   int64_t max_num_batched_tokens = 1;
   int64_t threads = 1;
   KvDType kv_dtype = KvDType::kF32;
-  double utilization = 0.9;      // share of the available memory that may be taken
-  uint64_t available_bytes = 0;  // 0: unknown, nothing is refused
+  uint64_t kv_cache_bytes = 0;  // asked for; 0: what the contexts need
+  MemoryBudget budget;
 };
+
+// Context that a model gets unasked: the longest that ERNIE-4.5 was made for. The pool of a longer
+// one would take memory for a request that hardly anybody sends.
+inline constexpr int64_t kAutoContext = 128 * 1024;
 
 struct MemoryPlan {
   int64_t max_context = 0;  // tokens of one request
   int64_t max_rows = 0;  // tokens of one step: max_num_batched_tokens, as far as the pool has room
-  int64_t num_blocks = 0;  // of the KV pool
+  int64_t max_logit_rows = 0;  // of them, those with logits: what the executor is to be made for
+  int64_t num_blocks = 0;      // of the KV pool
   uint64_t block_bytes = 0;
   uint64_t weight_bytes = 0;     // as in MemoryNeeds
   uint64_t workspace_bytes = 0;  // an estimate; the executor knows
-  std::string context_note;  // why max_context is smaller than it could be; empty when it is not
+  uint64_t total_bytes = 0;      // weights, pool, workspace, and the process around them
+  // What is smaller than it was asked for or than the model allows, and why; one sentence each.
+  std::vector<std::string> notes;
+
+  uint64_t kv_bytes() const { return static_cast<uint64_t>(num_blocks) * block_bytes; }
 };
 
 // KV pool for `kFullContexts` requests of full length at once, or for one where contexts are long
-// (the pool is paged: many short requests share what one long one needs), or for what fits. Where
-// not even one full context fits, max_context shrinks and the note says so. ResourceExhausted, with
-// the numbers, when not even a short request would fit; InvalidArgument when the context has no
-// room for a prompt and an answer.
+// (the pool is paged: many short requests share what one long one needs), or of kv_cache_bytes.
+// Where the budget does not hold one full context, the context shrinks to what it holds; a note
+// says so. ResourceExhausted, with the numbers, when not even a short request would fit;
+// InvalidArgument when the context has no room for a prompt and an answer.
 Result<MemoryPlan> PlanMemory(const ModelSpec& spec, const MemoryNeeds& needs);
 
 }  // namespace erne

@@ -1,6 +1,8 @@
 #include "cli/memory_plan.h"
 
 #include <cstdlib>
+#include <limits>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +14,9 @@
 namespace erne {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr uint64_t kGiB = 1ULL << 30;
 
@@ -30,13 +34,13 @@ ModelSpec Ernie03B() {
   return spec;
 }
 
-MemoryNeeds Needs(int64_t max_model_len, uint64_t available) {
+MemoryNeeds Needs(int64_t max_model_len, uint64_t budget) {
   MemoryNeeds needs;
   needs.weight_bytes = 721'000'000;
   needs.max_model_len = max_model_len;
   needs.max_num_seqs = 64;
   needs.max_num_batched_tokens = 512;
-  needs.available_bytes = available;
+  if (budget > 0) needs.budget = {budget, "so much is there"};
   return needs;
 }
 
@@ -46,7 +50,90 @@ TEST(MemoryPlanTest, ShortContextsAreHeldEightTimes) {
   EXPECT_EQ(plan->block_bytes, 16U * 36'864U);
   EXPECT_EQ(plan->max_context, 2048);
   EXPECT_EQ(plan->num_blocks, 8 * 128);
-  EXPECT_EQ(plan->context_note, "");
+  EXPECT_THAT(plan->notes, IsEmpty());
+  EXPECT_EQ(plan->total_bytes,
+            plan->weight_bytes + plan->workspace_bytes + plan->kv_bytes() + (64U << 20));
+}
+
+TEST(MemoryPlanTest, TheTypeOfTheCacheDecidesItsBytes) {
+  MemoryNeeds needs = Needs(2048, 16 * kGiB);
+  for (const auto& [dtype, bytes] : {std::pair(KvDType::kF16, 18'432),
+                                     {KvDType::kBF16, 18'432},
+                                     {KvDType::kInt8, 9'216 + 18 * 2 * 8}}) {
+    needs.kv_dtype = dtype;
+    EXPECT_EQ(PlanMemory(Ernie03B(), needs)->block_bytes, 16U * static_cast<uint64_t>(bytes));
+  }
+}
+
+TEST(MemoryPlanTest, AKvCacheOfAGivenSize) {
+  MemoryNeeds needs = Needs(2048, 16 * kGiB);
+  needs.kv_cache_bytes = kGiB;
+  const auto plan = PlanMemory(Ernie03B(), needs);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->max_context, 2048);
+  EXPECT_EQ(plan->kv_bytes(), kGiB / plan->block_bytes * plan->block_bytes);
+  EXPECT_THAT(plan->notes, IsEmpty());
+  // 40 MiB hold 1137 tokens: 71 blocks.
+  needs.kv_cache_bytes = 40 << 20;
+  const auto small = PlanMemory(Ernie03B(), needs);
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ(small->num_blocks, 71);
+  EXPECT_EQ(small->max_context, 71 * 16);
+  EXPECT_THAT(small->notes, ElementsAre(HasSubstr("from 2048 to 1136 tokens: the KV cache")));
+  needs.kv_cache_bytes = 1 << 20;
+  const auto none = PlanMemory(Ernie03B(), needs);
+  EXPECT_EQ(none.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(none.status().message(), HasSubstr("--kv-cache-memory 1.0 MiB is too little"));
+}
+
+TEST(MemoryPlanTest, AGivenSizeStaysWithinTheBudget) {
+  MemoryNeeds needs = Needs(2048, 2 * kGiB);
+  needs.kv_cache_bytes = 100 * kGiB;
+  const auto plan = PlanMemory(Ernie03B(), needs);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_LE(plan->total_bytes, 2 * kGiB);
+  EXPECT_GT(plan->total_bytes, 2 * kGiB - plan->block_bytes);
+  EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("instead of 100.0 GiB")));
+}
+
+TEST(MemoryPlanTest, AbsurdContextsAreFitted) {
+  ModelSpec spec = Ernie03B();
+  spec.max_positions = int64_t{1} << 31;
+  // Unasked: what a request may need.
+  const auto plan = PlanMemory(spec, Needs(0, 64 * kGiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->max_context, kAutoContext);
+  EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("131072 of the 2147483648 positions")));
+  // Asked: what the memory holds, and never more than 32 bits count.
+  for (const uint64_t budget : {2 * kGiB, 64 * kGiB, uint64_t{1} << 60}) {
+    const auto asked = PlanMemory(spec, Needs(spec.max_positions, budget));
+    ASSERT_TRUE(asked.ok()) << asked.status().message();
+    EXPECT_LE(asked->total_bytes, budget);
+    EXPECT_LE(asked->max_context, std::numeric_limits<int32_t>::max());
+    EXPECT_GE(asked->num_blocks * kKvBlockSize, asked->max_context);
+  }
+}
+
+// One block less would do for the context that was found, and one more would not fit.
+TEST(MemoryPlanTest, TheLongestContextThatFitsIsFound) {
+  for (uint64_t budget = kGiB; budget < 6 * kGiB; budget += 177 << 20) {
+    const auto plan = PlanMemory(Ernie03B(), Needs(0, budget));
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_LE(plan->total_bytes, budget);
+    if (plan->max_context == 131072) continue;
+    EXPECT_EQ(plan->max_context, plan->num_blocks * kKvBlockSize);
+    // A longer context may widen the workspace a little beyond the block itself.
+    EXPECT_GT(plan->total_bytes + plan->block_bytes + (64 << 10), budget);
+  }
+}
+
+TEST(MemoryPlanTest, GuessesHaveRowsWithLogits) {
+  MemoryNeeds needs = Needs(2048, 16 * kGiB);
+  EXPECT_EQ(PlanMemory(Ernie03B(), needs)->max_logit_rows, 64);
+  needs.max_num_seqs = 1;
+  EXPECT_EQ(PlanMemory(Ernie03B(), needs)->max_logit_rows, 16);
+  needs.max_num_batched_tokens = 5;
+  EXPECT_EQ(PlanMemory(Ernie03B(), needs)->max_logit_rows, 5);
 }
 
 TEST(MemoryPlanTest, FewSequencesNeedFewContexts) {
@@ -67,9 +154,8 @@ TEST(MemoryPlanTest, TheContextShrinksToTheMemory) {
   ASSERT_TRUE(plan.ok());
   EXPECT_LT(plan->max_context, 131072);
   EXPECT_EQ(plan->max_context, plan->num_blocks * kKvBlockSize);
-  EXPECT_LE(static_cast<uint64_t>(plan->num_blocks) * plan->block_bytes + 721'000'000,
-            4 * kGiB * 9 / 10);
-  EXPECT_THAT(plan->context_note, HasSubstr("from 131072 to "));
+  EXPECT_LE(plan->total_bytes, 4 * kGiB);
+  EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("from 131072 to ")));
 }
 
 TEST(MemoryPlanTest, AStepHasNoMoreRowsThanThePoolHasTokens) {
@@ -92,7 +178,8 @@ TEST(MemoryPlanTest, TooLittleMemoryIsRefusedWithNumbers) {
   const auto plan = PlanMemory(Ernie03B(), Needs(0, kGiB / 2));
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(plan.status().message(), HasSubstr("512.0 MiB are available"));
+  EXPECT_THAT(plan.status().message(),
+              HasSubstr("for the smallest KV cache, but so much is there"));
 }
 
 TEST(MemoryPlanTest, UnknownMemoryRefusesNothing) {
@@ -116,6 +203,7 @@ TEST(MemoryPlanTest, CountsWhatTheExecutorTakes) {
     const auto model = std::make_shared<const Model>(*std::move(loaded));
     for (const int64_t rows : {1, 100}) {
       MemoryNeeds needs;
+      needs.kv_dtype = rows == 1 ? KvDType::kInt8 : KvDType::kF16;
       needs.weight_bytes = MeasureModel(*model).weight_bytes;
       needs.max_num_seqs = rows;
       needs.max_num_batched_tokens = rows;
@@ -124,15 +212,18 @@ TEST(MemoryPlanTest, CountsWhatTheExecutorTakes) {
       ASSERT_TRUE(plan.ok());
       const auto executor = MakeExecutor("cpu", model,
                                          {.max_rows = rows,
-                                          .max_logit_rows = rows,
+                                          .max_logit_rows = plan->max_logit_rows,
                                           .max_sequences = rows,
                                           .max_context = plan->max_context,
-                                          .num_blocks = plan->num_blocks},
+                                          .num_blocks = plan->num_blocks,
+                                          .kv_dtype = needs.kv_dtype},
                                          3);
       ASSERT_TRUE(executor.ok()) << executor.status().message();
       const ExecutorInfo info = (*executor)->info();
       EXPECT_GE(info.weight_bytes, plan->weight_bytes) << folder;
       EXPECT_LE(info.weight_bytes, plan->weight_bytes * 11 / 10) << folder;
+      EXPECT_GE(info.kv_bytes, plan->kv_bytes()) << folder;
+      EXPECT_LE(info.kv_bytes, plan->kv_bytes() + (2 << 20)) << folder;
       // Of these arrays only logits can be so large that they are rounded to huge pages of 2 MiB.
       const bool rounded = rows * model->spec.vocab_size * 4 >= (4 << 20);
       EXPECT_LE(info.workspace_bytes, plan->workspace_bytes + (rounded ? 2 << 20 : 0))

@@ -123,11 +123,11 @@ Json PlanJson(const ModelReport& report) {
   json.Set("fits", true);
   json.Set("max_context", plan.max_context);
   json.Set("weight_bytes", plan.weight_bytes);
-  json.Set("kv_bytes", static_cast<uint64_t>(plan.num_blocks) * plan.block_bytes);
+  json.Set("kv_bytes", plan.kv_bytes());
   json.Set("kv_blocks", plan.num_blocks);
   json.Set("kv_block_tokens", kKvBlockSize);
   json.Set("workspace_bytes", plan.workspace_bytes);
-  json.Set("note", plan.context_note);
+  json.Set("note", Join(plan.notes, "; "));
   return json;
 }
 
@@ -268,15 +268,14 @@ void WritePlan(const ModelReport& report, Writer& w) {
   const MemoryPlan& plan = *report.plan;
   w.Line({"weights", "权重"}, FormatBytes(plan.weight_bytes));
   w.Line({"KV cache", "KV 缓存"},
-         StrCat(FormatBytes(static_cast<uint64_t>(plan.num_blocks) * plan.block_bytes),
-                w.Say({": ", "："}), plan.num_blocks * kKvBlockSize,
+         StrCat(FormatBytes(plan.kv_bytes()), w.Say({": ", "："}), plan.num_blocks * kKvBlockSize,
                 w.Say({" tokens in ", " 个 token，分为 "}), plan.num_blocks,
                 w.Say({" blocks", " 块"})));
   w.Line({"workspace", "工作区"},
          StrCat(w.Say({"about ", "约 "}), FormatBytes(plan.workspace_bytes)));
   w.Line({"one request", "单个请求"},
          StrCat(w.Say({"up to ", "至多 "}), plan.max_context, w.Say({" tokens", " 个 token"})));
-  if (!plan.context_note.empty()) w.Line({"note", "注意"}, plan.context_note);
+  for (const std::string& note : plan.notes) w.Line({"note", "注意"}, note);
 }
 
 void ListTensors(const Checkpoint& checkpoint, Writer& w) {

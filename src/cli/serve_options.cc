@@ -323,6 +323,14 @@ void AddMemoryFlags(FlagTable& flags, ServeOptions& options) {
             "needed is taken",
             "最多占用空闲内存的比例（CPU 上指主存）；只占用实际需要的部分"})
       .Range(0.01, 1);
+  flags
+      .Add("kv-cache-memory", &options.kv_cache_memory, "BYTES",
+           {"Size of the KV cache, as in 512M or 2GiB; auto: what the contexts need",
+            "KV 缓存的大小，如 512M 或 2GiB；auto 表示按上下文所需"})
+      .Alias("--kv-cache-memory-bytes")
+      .Range(1, static_cast<double>(int64_t{1} << 50))
+      .Word("auto", 0)
+      .DefaultText("auto");
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
 }
 

@@ -34,6 +34,7 @@ struct ServeOptions {
   bool prefix_caching = true;
   SpeculationOptions speculation;
   double memory_utilization = 0.9;
+  int64_t kv_cache_memory = 0;          // bytes of the KV pool; 0: as needed
   std::string kv_cache_dtype = "auto";  // kv_cache_dtype.h
   std::string generation_config = "auto";
 
@@ -45,7 +46,8 @@ struct ServeOptions {
 };
 
 // Declares the flags that decide how much memory is taken: max-model-len, max-num-seqs,
-// max-num-batched-tokens, gpu-memory-utilization and kv-cache-dtype.
+// max-num-batched-tokens, gpu-memory-utilization,
+// kv-cache-memory and kv-cache-dtype.
 void AddMemoryFlags(FlagTable& flags, ServeOptions& options);
 
 struct ServeCommandLine {

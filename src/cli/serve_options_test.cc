@@ -98,6 +98,15 @@ TEST(ServeOptionsTest, TypesOfTheKvCache) {
               HasSubstr("there are auto, f32 (float32), bf16 (bfloat16)"));
 }
 
+TEST(ServeOptionsTest, SizesOfTheKvCache) {
+  EXPECT_EQ(Parse({}).kv_cache_memory, 0);
+  EXPECT_EQ(Parse({"--kv-cache-memory", "512M"}).kv_cache_memory, 512 << 20);
+  EXPECT_EQ(Parse({"--kv-cache-memory-bytes", "2GiB"}).kv_cache_memory, int64_t{2} << 30);
+  EXPECT_EQ(Parse({"--kv-cache-memory", "auto"}).kv_cache_memory, 0);
+  EXPECT_THAT(Error({"--kv-cache-memory", "0"}), HasSubstr("--kv-cache-memory"));
+  EXPECT_THAT(Error({"--kv-cache-memory", "much"}), HasSubstr("not a whole number"));
+}
+
 TEST(ServeOptionsTest, HarmlessForeignFlagsWarn) {
   EXPECT_THAT(
       Parse({"--trust-remote-code", "--disable-log-requests", "--swap-space", "4"}).warnings,

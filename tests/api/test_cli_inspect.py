@@ -88,6 +88,21 @@ def test_the_type_of_keys_and_values():
     assert done.returncode == 2 and "fp8_e4m3" in done.stderr and "int8" in done.stderr
 
 
+def test_the_context_fits_the_memory(tmp_path):
+    """A model that claims 2^31 positions starts, with a context that there is memory for, and says so."""
+    for file in (REFERENCE / "llama-gqa").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["max_position_embeddings"] = 2**31
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    plan = report(tmp_path)["memory_plan"]
+    assert plan["fits"] and plan["max_context"] <= 131072 and "2147483648" in plan["note"]
+    plan = report(tmp_path, "--max-model-len", "1G")["memory_plan"]
+    assert plan["fits"] and 131072 < plan["max_context"] < 2**30 and "from 1073741824 to" in plan["note"]
+    plan = report(tmp_path, "--kv-cache-memory", "2MiB")["memory_plan"]
+    assert 2**20 < plan["kv_bytes"] <= 2**21 and "the KV cache does not hold more" in plan["note"]
+
+
 def test_what_does_not_fit_is_told_and_no_failure():
     done = inspect("--gpu-memory-utilization", "0.01", "--max-num-seqs", "4096", "--max-num-batched-tokens", "1M")
     assert done.returncode == 0 and "does not fit" in done.stdout and "not enough memory" in done.stdout
