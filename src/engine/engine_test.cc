@@ -434,7 +434,7 @@ TEST(Engine, SubmitsFromManyThreads) {
       for (int i = 0; i < 20; ++i) {
         GenerationRequest request = Request({t, i, 3}, 1 + (t * 7 + i) % 30);
         request.sampling.temperature = 1.0F;
-        request.sampling.seed = static_cast<uint64_t>(t * 100 + i);
+        request.sampling.seed = static_cast<uint64_t>(t) * 100 + static_cast<uint64_t>(i);
         const auto stream = MakeStream();
         Status status = engine->Submit(request, stream);
         while (status.code() == StatusCode::kResourceExhausted) {

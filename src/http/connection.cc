@@ -59,18 +59,10 @@ class Writer : public ResponseWriter {
   Writer(std::shared_ptr<Connection> connection, std::shared_ptr<Exchange> exchange)
       : connection_(std::move(connection)), exchange_(std::move(exchange)) {}
 
-  // A handler that forgets its request must not leave the client waiting.
+  // A handler that forgets its request must not leave the client waiting. Where there is no memory
+  // for that, the client waits until it gives up, and the other connections go on.
   ~Writer() override {
-    Exchange::State state;
-    {
-      const std::lock_guard lock(exchange_->mutex);
-      state = exchange_->state;
-    }
-    if (state == Exchange::State::kOpen) {
-      Send(ErrorResponse(500, "the server gave no answer"));
-    } else if (state == Exchange::State::kStreaming) {
-      PostIfHere([](Connection& connection) { connection.Gone(); });
-    }
+    connection_->Guard("the end of a forgotten request", [this] { EndForgotten(); });
   }
 
   void Send(HttpResponse response) override {
@@ -159,6 +151,19 @@ class Writer : public ResponseWriter {
   }
 
  private:
+  void EndForgotten() {
+    Exchange::State state;
+    {
+      const std::lock_guard lock(exchange_->mutex);
+      state = exchange_->state;
+    }
+    if (state == Exchange::State::kOpen) {
+      Send(ErrorResponse(500, "the server gave no answer"));
+    } else if (state == Exchange::State::kStreaming) {
+      PostIfHere([](Connection& connection) { connection.Gone(); });
+    }
+  }
+
   // Adds `bytes` to the output and wakes the strand. The mutex is held.
   void Append(std::string_view bytes) {
     exchange_->output += bytes;
