@@ -557,6 +557,7 @@ Result<Target> FindTarget(const LoadOptions& options) {
   double tokens[2] = {};
   LoadOptions plain = options;
   plain.stream = false;
+  plain.extra = Json::MakeObject();
   Random random(options.seed);
   for (int i = 0; i < 2; ++i) {
     const std::string prompt = RandomWords(random, kWords[i]);
