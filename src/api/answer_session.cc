@@ -195,6 +195,7 @@ void AnswerSession::Complete(std::string out) {
     return;
   }
   std::vector<WholeChoice> whole;
+  whole.reserve(choices_.size());
   for (Choice& choice : choices_) {
     whole.push_back({std::move(choice.answer), choice.text.end(), std::move(choice.prompt_scores)});
   }

@@ -1,5 +1,7 @@
 #include "api/chat_request.h"
 
+#include <span>
+
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
@@ -113,12 +115,24 @@ TEST(ChatRequest, BodiesThatAreNoRequest) {
   EXPECT_NE(Parse("[]").status().message().find("array"), std::string::npos);
 }
 
+struct Case {
+  const char* members;
+  const char* param;
+  const char* says;
+};
+
+void ExpectFaults(std::span<const Case> cases) {
+  for (const Case& one : cases) {
+    const Result<ChatRequest> request = With(one.members);
+    ASSERT_FALSE(request.ok()) << one.members;
+    EXPECT_EQ(request.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(request.status().param(), one.param) << request.status().message();
+    EXPECT_NE(request.status().message().find(one.says), std::string::npos)
+        << request.status().message();
+  }
+}
+
 TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
-  struct Case {
-    const char* members;
-    const char* param;
-    const char* says;
-  };
   const Case cases[] = {
       {R"("model":5)", "model", "integer"},
       {R"("temperature":-0.5)", "temperature", "at least 0 and at most 1000000, not -0.5"},
@@ -184,24 +198,8 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("chat_template":"{{ x }}")", "chat_template", "not supported yet"},
       {R"("chat_template_kwargs":{"messages":[]})", "chat_template_kwargs", "messages"},
       {R"("request_id":"a\nb")", "request_id", "letters"},
-      {R"("priority":1.5)", "priority", "an integer, not 1.5"},
-      {R"("priority":"high")", "priority", "string"},
-      {R"("cache_salt":"")", "cache_salt", "1 to 256 bytes, not 0"},
-      {R"("cache_salt":5)", "cache_salt", "integer"},
-      {R"("timeout":0)", "timeout", "greater than 0 and at most 86400, not 0"},
-      {R"("timeout":"1s")", "timeout", "string"},
-      {R"("prompt_logprobs":-1)", "prompt_logprobs", "at least 0"},
-      {R"("prompt_logprobs":true)", "prompt_logprobs", "boolean"},
-      {R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs", "stream"},
   };
-  for (const Case& one : cases) {
-    const Result<ChatRequest> request = With(one.members);
-    ASSERT_FALSE(request.ok()) << one.members;
-    EXPECT_EQ(request.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(request.status().param(), one.param) << request.status().message();
-    EXPECT_NE(request.status().message().find(one.says), std::string::npos)
-        << request.status().message();
-  }
+  ExpectFaults(cases);
   EXPECT_EQ(Parse("{}").status().param(), "messages");
   EXPECT_EQ(Parse(R"({"messages":"hi"})").status().param(), "messages");
   EXPECT_EQ(Parse(R"({"messages":null})").status().param(), "messages");
@@ -236,6 +234,21 @@ TEST(ChatRequest, PlaceAndTime) {
   EXPECT_TRUE(With(StrCat(R"("cache_salt":")", std::string(256, 'x'), '"')).ok());
   EXPECT_EQ(With(StrCat(R"("cache_salt":")", std::string(257, 'x'), '"')).status().param(),
             "cache_salt");
+}
+
+TEST(ChatRequest, FaultsOfPlaceAndTime) {
+  const Case cases[] = {
+      {R"("priority":1.5)", "priority", "an integer, not 1.5"},
+      {R"("priority":"high")", "priority", "string"},
+      {R"("cache_salt":"")", "cache_salt", "1 to 256 bytes, not 0"},
+      {R"("cache_salt":5)", "cache_salt", "integer"},
+      {R"("timeout":0)", "timeout", "greater than 0 and at most 86400, not 0"},
+      {R"("timeout":"1s")", "timeout", "string"},
+      {R"("prompt_logprobs":-1)", "prompt_logprobs", "at least 0"},
+      {R"("prompt_logprobs":true)", "prompt_logprobs", "boolean"},
+      {R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs", "stream"},
+  };
+  ExpectFaults(cases);
 }
 
 TEST(ChatRequest, LoopsMayBeLeftToRun) {

@@ -48,7 +48,8 @@ class StreamKeeper::Loop {
 
   // The loop's thread.
   void Keep(const StreamKey& key, std::shared_ptr<Stream> stream);
-  void SetTimer(Stream& stream, std::optional<Clock::time_point> at);
+  void SetTimer(Stream& stream, Clock::time_point at);  // it has none
+  void ClearTimer(Stream& stream);
   void Drain();
   bool draining() const { return draining_; }
   const StreamLimits& limits() const { return limits_; }
@@ -190,7 +191,7 @@ void StreamKeeper::Loop::Stop() {
   std::map<StreamKey, std::shared_ptr<Stream>> streams;
   {
     const std::lock_guard lock(mutex_);
-    streams = streams_;  // End takes them out
+    streams.swap(streams_);
   }
   for (const auto& [key, stream] : streams) {
     if (stream != nullptr) stream->End();
@@ -202,10 +203,14 @@ void StreamKeeper::Loop::Keep(const StreamKey& key, std::shared_ptr<Stream> stre
   streams_[key] = std::move(stream);
 }
 
-void StreamKeeper::Loop::SetTimer(Stream& stream, std::optional<Clock::time_point> at) {
-  if (stream.timer) timers_.erase({*stream.timer, &stream});
+void StreamKeeper::Loop::SetTimer(Stream& stream, Clock::time_point at) {
+  timers_.emplace(at, &stream);
   stream.timer = at;
-  if (at) timers_.emplace(*at, &stream);
+}
+
+void StreamKeeper::Loop::ClearTimer(Stream& stream) {
+  if (stream.timer) timers_.erase({*stream.timer, &stream});
+  stream.timer.reset();
 }
 
 void StreamKeeper::Loop::Drain() {
@@ -341,7 +346,7 @@ void StreamKeeper::Stream::Attach(std::shared_ptr<ResponseWriter> listener, Http
     listener_->writer->Write(": another client goes on with this stream\n\n");
     listener_->writer->EndStream();
   }
-  loop_->SetTimer(*this, std::nullopt);
+  loop_->ClearTimer(*this);
   const uint64_t number = ++listeners_;
   const auto posted = [weak = weak_from_this(), loop = loop_, number](auto what) {
     return [weak, loop, number, what] {
@@ -399,13 +404,14 @@ void StreamKeeper::Stream::RunDrained() {
 // For a listener, as long as that is promised.
 void StreamKeeper::Stream::Wait() {
   if (loop_->draining()) return End();
+  loop_->ClearTimer(*this);
   loop_->SetTimer(*this, Clock::now() + grace_);
 }
 
 void StreamKeeper::Stream::End() {
-  const std::shared_ptr<Stream> keep = shared_from_this();
+  const std::shared_ptr<Stream> keep = weak_from_this().lock();
   over_ = true;
-  loop_->SetTimer(*this, std::nullopt);
+  loop_->ClearTimer(*this);
   loop_->RemoveBytes(std::exchange(bytes_, 0));
   log_.clear();
   listener_.reset();

@@ -13,6 +13,7 @@
 #include "report.h"
 #include "run.h"
 
+namespace erne::load {
 namespace {
 
 // Thousands of connections are the point.
@@ -23,11 +24,8 @@ void RaiseDescriptorLimit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  using namespace erne::load;
-  const erne::Result<CommandLine> line = ParseCommandLine({argv + 1, argv + argc});
+int Main(const std::vector<std::string>& arguments) {
+  const Result<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) {
     std::fprintf(stderr, "erne_load: %s\n", line.status().message().c_str());
     return 2;
@@ -39,17 +37,22 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
   const LoadOptions& options = line->options;
-  const erne::Result<Target> target = FindTarget(options);
+  const Result<Target> target = FindTarget(options);
   if (!target.ok()) {
     std::fprintf(stderr, "erne_load: http://%s:%s: %s\n", options.host.c_str(),
                  options.port.c_str(), target.status().message().c_str());
     return 1;
   }
   std::vector<RunReport> runs = RunLoad(options, *target);
-  std::string text = options.json ? ToJson(runs).Dump() + "\n" : Table(runs);
+  const std::string text = options.json ? ToJson(runs).Dump() + "\n" : Table(runs);
   std::fputs(text.c_str(), stdout);
   for (const RunReport& run : runs) {
     if (run.failures() > 0) return 1;
   }
   return 0;
 }
+
+}  // namespace
+}  // namespace erne::load
+
+int main(int argc, char** argv) { return erne::load::Main({argv + 1, argv + argc}); }
