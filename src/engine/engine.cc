@@ -360,7 +360,7 @@ void Engine::Impl::Step() {
   const int64_t prompts = prefilling + scheduler_.num_waiting();
   Guess(decoding, prompts);
   const std::span<const ScheduledRows> step =
-      scheduler_.Schedule(pacer_.MaxPromptRows(decoding, prompts));
+      scheduler_.Schedule(pacer_.MaxPromptRows(decoding, prompts, scheduler_.longest_prefilling()));
   ERNE_CHECK(!step.empty()) << live_.size() << " requests and nothing to run";
   StepShape shape = Begin(step);
   Publish();

@@ -22,6 +22,8 @@ void DropGuesses(Sequence& sequence, int64_t keep) {
   sequence.drafts = keep;
 }
 
+bool IsPrefilling(const Sequence* sequence) { return sequence->known() - sequence->computed > 1; }
+
 // The longest beginning that may come from the cache, in full blocks. The last known token is
 // computed in any case: its logits are wanted.
 int64_t BlocksToLookUp(const Sequence& sequence) {
@@ -202,9 +204,15 @@ int64_t Scheduler::GuessesThatFit(const Sequence& sequence) const {
 }
 
 int64_t Scheduler::num_prefilling() const {
-  return std::count_if(running_.begin(), running_.end(), [](const Sequence* sequence) {
-    return sequence->known() - sequence->computed > 1;
-  });
+  return std::count_if(running_.begin(), running_.end(), IsPrefilling);
+}
+
+int64_t Scheduler::longest_prefilling() const {
+  int64_t longest = 0;
+  for (const Sequence* sequence : running_) {
+    if (IsPrefilling(sequence)) longest = std::max(longest, sequence->known());
+  }
+  return longest;
 }
 
 void Scheduler::Commit(const ScheduledRows& rows, int64_t rejected) {

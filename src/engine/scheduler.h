@@ -120,7 +120,8 @@ class Scheduler {
   // that each running sequence lacks a token: who was at its end in the last step has got one.
   std::span<const ScheduledRows> Schedule(int64_t max_prompt_rows);
   // What can be said of the queue before a step, to choose max_prompt_rows.
-  int64_t num_prefilling() const;  // running sequences that lack more than their newest token
+  int64_t num_prefilling() const;      // running sequences that lack more than their newest token
+  int64_t longest_prefilling() const;  // the most known tokens among them; 0: there are none
 
   // The rows ran well: their keys and values are in place, but for the last `rejected` ones, which
   // were wrong guesses. Called once for each ScheduledRows of a step that did not fail (the

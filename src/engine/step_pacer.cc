@@ -8,10 +8,15 @@
 namespace erne {
 namespace {
 
-// Weight of the newest measurement.
-constexpr double kNewest = 1.0 / 8;
+// Weight of the newest measurement: what others do on the machine makes steps longer, never
+// shorter, so that a shorter time says more than a longer one. What stays longer (contexts grow) is
+// believed after some dozens of steps.
+constexpr double kShorter = 1.0 / 4;
+constexpr double kLonger = 1.0 / 32;
 // A step that took this many times what it usually takes was disturbed from outside.
 constexpr double kDisturbed = 3.0;
+// Weight of the newest gain of guesses.
+constexpr double kNewestGain = 1.0 / 8;
 // Prompts that wait beyond this many: the stretch is no limit any more.
 constexpr int64_t kCrowd = 12;
 
@@ -22,8 +27,13 @@ constexpr int64_t kLongestPause = 2048;
 constexpr int64_t kStepsInARow = 31;
 
 void Learn(double& average, double value) {
-  average =
-      average == 0 ? value : average + kNewest * (std::min(value, kDisturbed * average) - average);
+  if (average == 0) {
+    average = value;
+  } else if (value < average) {
+    average += kShorter * (value - average);
+  } else {
+    average += kLonger * (std::min(value, kDisturbed * average) - average);
+  }
 }
 
 }  // namespace
@@ -48,13 +58,15 @@ double StepPacer::DecodeSeconds(int64_t decoding) const {
   return 0;
 }
 
-int64_t StepPacer::MaxPromptRows(int64_t decoding, int64_t prompts) const {
+int64_t StepPacer::MaxPromptRows(int64_t decoding, int64_t prompts, int64_t longest) const {
   if (decoding == 0 || prompts == 0 || prompts > kCrowd) return max_rows_;
   const double step = DecodeSeconds(decoding);
   if (step == 0 || prompt_row_seconds_ == 0) return max_rows_;
   const double stretch = std::ldexp(kPromptStretch, static_cast<int>(prompts - 1));
   const double rows = stretch * step / prompt_row_seconds_;
-  return std::clamp<int64_t>(std::llround(std::min(rows, 1e9)), 1, max_rows_);
+  const int64_t least = std::max(kLeastPromptRows, (longest + kPromptSteps - 1) / kPromptSteps);
+  const auto measured = static_cast<int64_t>(std::min(rows, 1e9));
+  return std::min(std::max(measured, least), max_rows_);
 }
 
 bool StepPacer::WantsGuesses(int64_t decoding, int64_t prompts) {
@@ -96,7 +108,7 @@ void StepPacer::AddGuesses(const StepShape& step, double seconds) {
   if (step.prompt_rows > 0 || step.decoding == 0 || alone == 0) return;
   const double tokens = static_cast<double>(step.decoding + step.accepted);
   const double gain = tokens / static_cast<double>(step.decoding) * alone / seconds;
-  gain_ = gain_samples_ == 0 ? gain : gain_ + kNewest * (gain - gain_);
+  gain_ = gain_samples_ == 0 ? gain : gain_ + kNewestGain * (gain - gain_);
   if (++gain_samples_ < kGainSamples) return;
   if (gain_ >= kLeastGain) {
     next_pause_ = kShortestPause;

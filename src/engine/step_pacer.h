@@ -4,7 +4,8 @@
 // Prompts. While sequences decode, each row of a prompt in their step makes all of them wait longer
 // for their next token. One prompt gets so many rows that a step takes kPromptStretch of its time
 // longer; for each further prompt that waits it is twice that, so that a crowd is let in quickly.
-// When nobody decodes nobody waits: a step is as large as the budget.
+// It never gets so few that it would take more than kPromptSteps steps: who waits for a first token
+// has a claim, too. When nobody decodes nobody waits: a step is as large as the budget.
 //
 // Guesses. Rows of guesses make a step longer and, where they are right, bring more than one token
 // a sequence. They are worth it when tokens come faster with them than without, and that is what is
@@ -30,6 +31,10 @@ class StepPacer {
  public:
   // A stream among others then still gets its tokens at two thirds of its pace.
   static constexpr double kPromptStretch = 0.45;
+  // Steps in which the longest prompt at hand is computed, whatever was measured.
+  static constexpr int64_t kPromptSteps = 64;
+  // Rows of a prompt that are always taken: no step of a real model is felt to be longer for them.
+  static constexpr int64_t kLeastPromptRows = 8;
   // More sequences than these fill a step by themselves, and even intervals matter more.
   static constexpr int64_t kMaxGuessing = 4;
   // Guessing must bring this much more tokens in the same time.
@@ -38,8 +43,8 @@ class StepPacer {
   StepPacer(int64_t max_sequences, int64_t max_rows);
 
   // Rows of prompts for the next step. decoding: sequences that decode. prompts: those whose prompt
-  // is not computed yet, running or waiting.
-  int64_t MaxPromptRows(int64_t decoding, int64_t prompts) const;
+  // is not computed yet, running or waiting. longest: tokens of the longest one that is running.
+  int64_t MaxPromptRows(int64_t decoding, int64_t prompts, int64_t longest) const;
   // Whether guesses are welcome in the next step. Counts the steps of a pause.
   bool WantsGuesses(int64_t decoding, int64_t prompts);
   // A step that ran well.

@@ -16,11 +16,11 @@ void Measure(StepPacer& pacer, const StepShape& step) { pacer.Add(step, Seconds(
 
 TEST(StepPacer, TakesAllItCanWhileItKnowsNothingOrNobodyDecodes) {
   StepPacer pacer(8, 512);
-  EXPECT_EQ(pacer.MaxPromptRows(4, 1), 512);
+  EXPECT_EQ(pacer.MaxPromptRows(4, 1, 100), 512);
   Measure(pacer, {.prompt_rows = 512});
   Measure(pacer, {.decoding = 4});
-  EXPECT_EQ(pacer.MaxPromptRows(0, 1), 512);
-  EXPECT_LT(pacer.MaxPromptRows(4, 1), 512);
+  EXPECT_EQ(pacer.MaxPromptRows(0, 1, 100), 512);
+  EXPECT_LT(pacer.MaxPromptRows(4, 1, 100), 512);
 }
 
 TEST(StepPacer, StretchesAStepAsFarAsItSays) {
@@ -29,7 +29,7 @@ TEST(StepPacer, StretchesAStepAsFarAsItSays) {
   for (int i = 0; i < 20; ++i) Measure(pacer, {.decoding = 8});
   StepShape step{.decoding = 8};
   for (int i = 0; i < 200; ++i) {
-    step.prompt_rows = pacer.MaxPromptRows(8, 1);
+    step.prompt_rows = pacer.MaxPromptRows(8, 1, 100);
     Measure(pacer, step);
   }
   const double ratio = Seconds(step) / Seconds({.decoding = 8});
@@ -41,27 +41,51 @@ TEST(StepPacer, ACrowdIsLetInFaster) {
   Measure(pacer, {.prompt_rows = 512});
   Measure(pacer, {.decoding = 8});
   Measure(pacer, {.decoding = 8, .prompt_rows = 30});
-  const int64_t one = pacer.MaxPromptRows(8, 1);
-  EXPECT_NEAR(static_cast<double>(pacer.MaxPromptRows(8, 2)), 2.0 * static_cast<double>(one), 1);
-  EXPECT_NEAR(static_cast<double>(pacer.MaxPromptRows(8, 3)), 4.0 * static_cast<double>(one), 2);
-  EXPECT_EQ(pacer.MaxPromptRows(8, 100), 512);
-  EXPECT_EQ(pacer.MaxPromptRows(5, 1), pacer.MaxPromptRows(8, 1)) << "8 is the nearest it knows";
+  const int64_t one = pacer.MaxPromptRows(8, 1, 100);
+  EXPECT_NEAR(static_cast<double>(pacer.MaxPromptRows(8, 2, 100)), 2.0 * static_cast<double>(one),
+              1);
+  EXPECT_NEAR(static_cast<double>(pacer.MaxPromptRows(8, 3, 100)), 4.0 * static_cast<double>(one),
+              2);
+  EXPECT_EQ(pacer.MaxPromptRows(8, 100, 100), 512);
+  EXPECT_EQ(pacer.MaxPromptRows(5, 1, 100), pacer.MaxPromptRows(8, 1, 100))
+      << "8 is the nearest it knows";
 }
 
 TEST(StepPacer, ADisturbedStepChangesLittle) {
   StepPacer pacer(8, 512);
   Measure(pacer, {.prompt_rows = 512});
   for (int i = 0; i < 50; ++i) Measure(pacer, {.decoding = 8});
-  const int64_t before = pacer.MaxPromptRows(8, 1);
+  const int64_t before = pacer.MaxPromptRows(8, 1, 100);
   pacer.Add({.decoding = 8}, 60.0);
-  EXPECT_LT(pacer.MaxPromptRows(8, 1), 2 * before);
+  EXPECT_LT(pacer.MaxPromptRows(8, 1, 100), 2 * before);
 }
 
-TEST(StepPacer, OneRowAtLeast) {
+TEST(StepPacer, APromptIsNotHeldUpForEver) {
   StepPacer pacer(1, 512);
   pacer.Add({.decoding = 1}, 1e-6);
   pacer.Add({.prompt_rows = 1}, 10.0);
-  EXPECT_EQ(pacer.MaxPromptRows(1, 1), 1);
+  EXPECT_EQ(pacer.MaxPromptRows(1, 1, 1), StepPacer::kLeastPromptRows);
+  EXPECT_EQ(pacer.MaxPromptRows(1, 1, 6400), 100);
+  EXPECT_EQ(pacer.MaxPromptRows(1, 1, 1'000'000), 512);
+}
+
+// Others take the processors now and then: the chunks stay near those of a quiet machine.
+TEST(StepPacer, ANoisyMachineChangesLittle) {
+  StepPacer quiet(8, 512);
+  StepPacer noisy(8, 512);
+  uint32_t random = 1;
+  StepShape step;
+  for (int i = 0; i < 3000; ++i) {
+    random = random * 1664525 + 1013904223;
+    step.decoding = 8;
+    step.prompt_rows = i % 4 == 0 ? 0 : quiet.MaxPromptRows(8, 1, 100);
+    if (i == 0) step = {.prompt_rows = 512};
+    Measure(quiet, step);
+    if (i > 0 && i % 4 != 0) step.prompt_rows = noisy.MaxPromptRows(8, 1, 100);
+    noisy.Add(step, Seconds(step) * (random >> 30 == 0 ? 4.0 : 1.0));
+  }
+  const auto expected = static_cast<double>(quiet.MaxPromptRows(8, 1, 100));
+  EXPECT_NEAR(static_cast<double>(noisy.MaxPromptRows(8, 1, 100)), expected, expected / 2);
 }
 
 TEST(StepPacer, GuessesWaitForWhatAPlainStepTakes) {
