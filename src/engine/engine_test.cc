@@ -558,7 +558,7 @@ TEST(Engine, AnOverdueRequestEndsWithAnError) {
   Gate gate;
   const auto engine = MakeEngine(Gated(gate), {.max_num_seqs = 1});
   GenerationRequest request = Request({1}, 50);
-  request.timeout_ms = 20;
+  request.timeout_ms = 250;  // not over before the first step, however busy the machine
   const auto running = MakeStream();
   ASSERT_TRUE(engine->Submit(request, running).ok());
   gate.WaitForStep(1);
@@ -566,7 +566,7 @@ TEST(Engine, AnOverdueRequestEndsWithAnError) {
   ASSERT_TRUE(engine->Submit(request, waiting).ok());
   const auto patient = MakeStream();
   ASSERT_TRUE(engine->Submit(Request({1}, 50), patient).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   gate.Open();
   for (const auto& stream : {running, waiting}) {
     const Answer answer = WaitForAnswer(*stream);
