@@ -18,6 +18,9 @@
 namespace erne::shake {
 namespace {
 
+// Times as many as asked for, at most.
+constexpr int64_t kMostRounds = 8;
+
 int Fail(const std::string& message, int code) {
   std::fprintf(stderr, "erne_shake: %s\n", message.c_str());
   return code;
@@ -54,7 +57,9 @@ int Main(const std::vector<std::string>& arguments) {
     models.push_back(std::make_shared<const Model>(std::move(model).value()));
   }
   Events events;
-  for (int64_t i = 0; i < rounds; ++i) {
+  int64_t i = 0;
+  // What happens in a round depends on the machine's pace, too: on until all was tried.
+  for (; i < rounds || (i < kMostRounds * rounds && !TriedEverything(events)); ++i) {
     const size_t which = static_cast<size_t>(i) % models.size();
     Round round(models[which], static_cast<uint32_t>(seed + i), options);
     const std::string difference = round.Run(events);
@@ -67,7 +72,7 @@ int Main(const std::vector<std::string>& arguments) {
       "%lld rounds, %lld answers the same bit for bit; %lld preemptions, %lld prompt tokens from "
       "the "
       "prefix cache, %lld right and %lld wrong guesses, %lld requests given up on the way\n",
-      static_cast<long long>(rounds), static_cast<long long>(events.requests),
+      static_cast<long long>(i), static_cast<long long>(events.requests),
       static_cast<long long>(events.preemptions), static_cast<long long>(events.prefix_hits),
       static_cast<long long>(events.accepted_guesses),
       static_cast<long long>(events.rejected_guesses), static_cast<long long>(events.cancelled));
