@@ -29,7 +29,7 @@ need_packages() {
 }
 
 # What the program itself needs to be built.
-readonly build_packages=(g++ cmake ninja-build libboost1.81-dev)
+readonly build_packages=(g++ cmake ninja-build libboost1.81-dev prometheus-cpp-dev)
 
 # with_lock FOLDER COMMAND...: runs COMMAND while no other ./run or ./test works in that build folder.
 with_lock() {

@@ -77,20 +77,20 @@ Json ErrorBody(const Status& status) {
   return ErrorBody(HttpStatusOf(status.code()), status.message(), status.param());
 }
 
-HttpResponse ErrorResponse(int http_status, std::string_view message, std::string_view param) {
+HttpResponse ErrorResponse(int http_status, std::string_view message, std::string_view param,
+                           int64_t retry_after_s) {
   HttpResponse response;
   response.status = http_status;
   response.body = ErrorBody(http_status, message, param).Dump();
   if (http_status == 429 || http_status == 503) {
-    // Seconds. Loading and a full queue are both matters of about a second here; clients back off
-    // from there.
-    response.headers.emplace_back("Retry-After", "1");
+    response.headers.emplace_back("Retry-After", std::to_string(retry_after_s));
   }
   return response;
 }
 
-HttpResponse ErrorResponse(const Status& status) {
-  return ErrorResponse(HttpStatusOf(status.code()), status.message(), status.param());
+HttpResponse ErrorResponse(const Status& status, int64_t retry_after_s) {
+  return ErrorResponse(HttpStatusOf(status.code()), status.message(), status.param(),
+                       retry_after_s);
 }
 
 }  // namespace erne

@@ -3,6 +3,7 @@
 // {"error":{"message":...,"type":"BadRequestError","param":...|null,"code":400}}.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,8 +20,10 @@ int HttpStatusOf(StatusCode code);
 Json ErrorBody(int http_status, std::string_view message, std::string_view param = "");
 Json ErrorBody(const Status& status);
 
-// A whole answer. 429 and 503 carry Retry-After.
-HttpResponse ErrorResponse(int http_status, std::string_view message, std::string_view param = "");
-HttpResponse ErrorResponse(const Status& status);
+// A whole answer. 429 and 503 carry Retry-After: what the client is to wait for mostly passes
+// within a second or so.
+HttpResponse ErrorResponse(int http_status, std::string_view message, std::string_view param = "",
+                           int64_t retry_after_s = 1);
+HttpResponse ErrorResponse(const Status& status, int64_t retry_after_s = 1);
 
 }  // namespace erne

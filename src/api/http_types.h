@@ -20,6 +20,7 @@ struct HttpRequest {
   std::string query;    // raw, without '?'
   HttpHeaders headers;  // names lower-cased
   std::string body;
+  std::string client = {};  // who sent it, for logs: "127.0.0.1:53412"
 
   // The first value of header `name` (lower case); nullptr when absent.
   const std::string* Header(std::string_view name) const {
@@ -71,6 +72,8 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) = 0;
+  // http answered a request with `status` by itself: it could not be read, or was too large.
+  virtual void OnRefused(int /*status*/) {}
 };
 
 }  // namespace erne

@@ -19,6 +19,8 @@
 
 namespace erne {
 
+class ModelObserver;
+
 // Sampling defaults of a model (its generation_config.json); request fields win over them, OpenAI's
 // defaults come last. As in vLLM, do_sample is not looked at: a client that wants greedy answers
 // sends temperature 0.
@@ -37,8 +39,9 @@ struct ServedModel {
   std::vector<std::string>
       names;         // the first is the one that answers carry; see FindsModel for those accepted
   std::string root;  // path or "embedded:erne-mini", for /v1/models
-  int64_t created = 0;               // seconds since the epoch
-  MemoryLedger::Reservation memory;  // what the engine's executor takes; outlives it
+  int64_t created = 0;                      // seconds since the epoch
+  MemoryLedger::Reservation memory;         // what the engine's executor takes; outlives it
+  std::shared_ptr<ModelObserver> observer;  // the engine's; null: nobody watches
   std::unique_ptr<Engine> engine;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const ChatTemplate> chat_template;

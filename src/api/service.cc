@@ -17,11 +17,14 @@
 #include "api/completion_request.h"
 #include "api/errors.h"
 #include "api/generation.h"
+#include "api/measured_writer.h"
+#include "api/model_observer.h"
 #include "api/request_id.h"
 #include "api/resumable_stream.h"
 #include "api/schema.h"
 #include "api/static_files.h"
 #include "api/tokenize.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -32,14 +35,6 @@ constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kStreamPrefix = "/v1/streams/";
 // Unknown field names that are remembered as logged; after so many different ones no more are.
 constexpr size_t kMaxLoggedFields = 256;
-
-// One failed step may be its batch's fault; so many in a row are the device's.
-constexpr int64_t kFailedStepsOfABrokenDevice = 3;
-
-int64_t SteadyMilliseconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 int64_t UnixSeconds() {
   using std::chrono::system_clock;
@@ -85,7 +80,31 @@ class Reply {
 struct ReadyModel {
   std::shared_ptr<ServedModel> model;
   ModelFacts facts;
+  EngineStats before;  // what its engine had done until it was ready
 };
+
+// A method as a metric tells it: clients can make up any other.
+std::string KnownMethod(const std::string& method) {
+  for (const char* known : {"GET", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"}) {
+    if (method == known) return method;
+  }
+  return "other";
+}
+
+// For probes: no key is asked, and they fill no log.
+bool IsHealthPath(std::string_view path) {
+  return path == "/health" || path == "/health/live" || path == "/health/ready";
+}
+
+// Before anything of the request is read: Submit decides, but costs more.
+Status CheckRoom(const ServedModel& model) {
+  const EngineStats stats = model.engine->stats();
+  const int64_t most = model.engine->max_requests();
+  if (stats.running + stats.waiting < most) return {};
+  return ResourceExhausted(StrCat("the queue is full: this server takes ", most,
+                                  " requests at a time (--max-num-seqs and --max-num-queued-reqs); "
+                                  "try again after the time in Retry-After"));
+}
 
 Json ModelCard(const ServedModel& model, const std::string& name) {
   Json permission = Json::Of({{"id", "modelperm-" + RandomId()},
@@ -195,7 +214,9 @@ AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& fa
 
 class Service::Impl {
  public:
-  explicit Impl(ServiceOptions options) : options_(std::move(options)) {}
+  explicit Impl(ServiceOptions options)
+      : options_(std::move(options)),
+        metrics_(options_.metrics != nullptr ? options_.metrics : std::make_shared<Metrics>()) {}
 
   ~Impl() {
     // No wake of the engine's loop thread may hold the last reference to a session, and through it
@@ -204,14 +225,18 @@ class Service::Impl {
   }
 
   void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer);
+  void OnRefused(int status) { metrics_->CountRequest("none", "other", status, std::nullopt); }
 
   void SetProgress(double fraction) { progress_ = std::clamp(fraction, 0.0, 1.0); }
   void SetReady(std::shared_ptr<ServedModel> model, const std::function<void()>& announce) {
     ERNE_CHECK(!model->names.empty()) << "a served model needs a name";
     auto ready = std::make_shared<ReadyModel>();
     ready->facts = FindModelFacts(*model);
+    ready->before = model->engine->stats();
+    if (model->observer != nullptr) model->observer->Begin();
     ready->model = std::move(model);
     const std::lock_guard lock(mutex_);
+    monitor_ = std::make_unique<Monitor>(ready->model, options_.monitor);
     ready_ = std::move(ready);
     if (announce) announce();
   }
@@ -227,16 +252,23 @@ class Service::Impl {
     void (Impl::*handle)(const HttpRequest& request, const Reply& reply);
   };
   static const Route kRoutes[];
+  static const Route kPrefixRoutes[];
+  static const Route* FindRoute(std::string_view path);
+  static std::string PatternOf(std::string_view path);
+  static std::string NothingAt(const std::string& path);
 
   std::shared_ptr<ReadyModel> ready() const {
     const std::lock_guard lock(mutex_);
     return ready_;
   }
 
+  std::shared_ptr<ResponseWriter> Measured(const HttpRequest& request, const std::string& id,
+                                           std::shared_ptr<ResponseWriter> writer) const;
   void Dispatch(const HttpRequest& request, const Reply& reply);
   void Preflight(const HttpRequest& request, const Reply& reply);
-  const char* Fault(const EngineStats& stats) const;
   void Health(const HttpRequest& request, const Reply& reply);
+  void Live(const HttpRequest& request, const Reply& reply);
+  void MetricsText(const HttpRequest& request, const Reply& reply);
   void Version(const HttpRequest& request, const Reply& reply);
   void ListModels(const HttpRequest& request, const Reply& reply);
   void ShowModel(const HttpRequest& request, const Reply& reply);
@@ -246,8 +278,13 @@ class Service::Impl {
   void TokenizeText(const HttpRequest& request, const Reply& reply);
   void DetokenizeTokens(const HttpRequest& request, const Reply& reply);
 
-  Status StartChat(const HttpRequest& request, const Reply& reply);
-  Status StartCompletions(const HttpRequest& request, const Reply& reply);
+  using Starter = Status (Impl::*)(const std::shared_ptr<ReadyModel>& ready_model,
+                                   const HttpRequest& request, const Reply& reply);
+  void Answer(Starter start, const HttpRequest& request, const Reply& reply);
+  Status StartChat(const std::shared_ptr<ReadyModel>& ready_model, const HttpRequest& request,
+                   const Reply& reply);
+  Status StartCompletions(const std::shared_ptr<ReadyModel>& ready_model,
+                          const HttpRequest& request, const Reply& reply);
   Status StartAnswers(AnswerPlan plan, std::unique_ptr<const AnswerFormat> format,
                       const std::shared_ptr<ReadyModel>& model, const Reply& reply);
   Result<Json> TokenAnswer(const HttpRequest& request, Endpoint endpoint);
@@ -255,16 +292,22 @@ class Service::Impl {
   void LogUnknownFields(const std::vector<std::string>& names);
 
   const ServiceOptions options_;
+  const std::shared_ptr<Metrics> metrics_;
   std::atomic<double> progress_{0};
   std::atomic<bool> draining_{false};
   mutable std::mutex mutex_;
-  std::shared_ptr<ReadyModel> ready_;    // guarded by mutex_
-  std::set<std::string> logged_fields_;  // guarded by mutex_
+  std::shared_ptr<ReadyModel> ready_;  // guarded by mutex_
+  std::unique_ptr<Monitor> monitor_;   // of ready_'s model; guarded by mutex_
+  std::mutex logged_mutex_;
+  std::set<std::string> logged_fields_;  // guarded by logged_mutex_
   StreamKeeper streams_;
 };
 
 const Service::Impl::Route Service::Impl::kRoutes[] = {
     {"/health", "GET", &Impl::Health},  // GET includes HEAD: http leaves the body out
+    {"/health/live", "GET", &Impl::Live},
+    {"/health/ready", "GET", &Impl::Health},
+    {"/metrics", "GET", &Impl::MetricsText},
     {"/version", "GET", &Impl::Version},
     {"/v1/models", "GET", &Impl::ListModels},
     {"/v1/chat/completions", "POST", &Impl::ChatCompletions},
@@ -273,13 +316,48 @@ const Service::Impl::Route Service::Impl::kRoutes[] = {
     {"/detokenize", "POST", &Impl::DetokenizeTokens},
 };
 
+// Of these the path is a beginning, and the pattern ends with what follows.
+const Service::Impl::Route Service::Impl::kPrefixRoutes[] = {
+    {kModelPrefix, "GET", &Impl::ShowModel},
+    {kStreamPrefix, "GET", &Impl::ResumeStream},
+};
+
+const Service::Impl::Route* Service::Impl::FindRoute(std::string_view path) {
+  for (const Route& route : kPrefixRoutes) {
+    if (path.starts_with(route.path)) return &route;
+  }
+  for (const Route& route : kRoutes) {
+    if (path == route.path) return &route;
+  }
+  return nullptr;
+}
+
+// The path as a metric tells it: one of a few, whatever clients ask for.
+std::string Service::Impl::PatternOf(std::string_view path) {
+  if (IsStaticPath(path)) return std::string(path);
+  const Route* route = FindRoute(path);
+  if (route == nullptr) return "none";
+  return StrCat(route->path, route->path.ends_with('/') ? "{id}" : "");
+}
+
+// A base URL without /v1, or with two, is the usual mistake.
+std::string Service::Impl::NothingAt(const std::string& path) {
+  std::string meant = "/v1" + path;
+  if (path.starts_with("/v1/v1/")) meant = path.substr(3);
+  const std::string nothing = StrCat("there is nothing at ", path);
+  if (FindRoute(meant) == nullptr) return nothing;
+  return StrCat(nothing, "; did you mean ", meant, "? The base URL of clients ends with one /v1");
+}
+
 void Service::Impl::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
   const std::string* given = request.Header("x-request-id");
   const bool usable = given != nullptr && IsUsableId(*given);
-  const Reply reply(std::move(writer), usable ? *given : RandomId());
+  std::string id = usable ? *given : RandomId();
   if (request.path.size() > 1 && request.path.back() == '/') request.path.pop_back();
+  writer = Measured(request, id, std::move(writer));
+  const Reply reply(std::move(writer), std::move(id));
   if (request.method == "OPTIONS") return Preflight(request, reply);
-  if (!IsStaticPath(request.path) && request.path != "/health" &&
+  if (!IsStaticPath(request.path) && !IsHealthPath(request.path) &&
       !IsAuthorized(request, options_.api_keys)) {
     HttpResponse response = ErrorResponse(
         401, "a valid API key is needed: send the header `Authorization: Bearer KEY`");
@@ -289,22 +367,36 @@ void Service::Impl::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> 
   Dispatch(request, reply);
 }
 
+// The writer, and with it the request's metrics and its line in the access log. What is asked for
+// all the time fills no log: probes, scrapes, and the page's files.
+std::shared_ptr<ResponseWriter> Service::Impl::Measured(
+    const HttpRequest& request, const std::string& id,
+    std::shared_ptr<ResponseWriter> writer) const {
+  std::string line;
+  const bool quiet =
+      IsStaticPath(request.path) || IsHealthPath(request.path) || request.path == "/metrics";
+  if (!quiet && LogEnabled(LogLevel::kDebug)) {
+    line = StrCat(request.client, " ", request.method, " ", request.path, " id=", id);
+  }
+  return std::make_shared<MeasuredWriter>(
+      std::move(writer),
+      [metrics = metrics_, handler = PatternOf(request.path), method = KnownMethod(request.method),
+       line = std::move(line)](int status, double seconds) {
+        metrics->CountRequest(handler, method, status, seconds);
+        if (line.empty()) return;
+        ERNE_LOG(kDebug, "access")
+            << line << " status=" << status << " ms=" << FormatFixed(seconds * 1000, 1);
+      });
+}
+
 void Service::Impl::Dispatch(const HttpRequest& request, const Reply& reply) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   const bool is_static = IsStaticPath(request.path);
   if (is_static && reads) return reply.Send(*StaticFile(request.path, request));
 
-  static constexpr Route kPrefixRoutes[] = {{kModelPrefix, "GET", &Impl::ShowModel},
-                                            {kStreamPrefix, "GET", &Impl::ResumeStream}};
-  const Route* route = nullptr;
-  for (const Route& candidate : kRoutes) {
-    if (candidate.path == request.path) route = &candidate;
-  }
-  for (const Route& candidate : kPrefixRoutes) {
-    if (request.path.starts_with(candidate.path)) route = &candidate;
-  }
+  const Route* route = FindRoute(request.path);
   if (route == nullptr && !is_static) {
-    return reply.Send(ErrorResponse(404, StrCat("there is nothing at ", request.path)));
+    return reply.Send(ErrorResponse(404, NothingAt(request.path)));
   }
   const std::string_view method = is_static ? "GET" : route->method;
   if (is_static || !(request.method == method || (reads && method == "GET"))) {
@@ -331,14 +423,7 @@ void Service::Impl::Preflight(const HttpRequest& request, const Reply& reply) {
   reply.Send(std::move(response));
 }
 
-// What is wrong with the engine; null: nothing.
-const char* Service::Impl::Fault(const EngineStats& stats) const {
-  if (stats.consecutive_failed_steps >= kFailedStepsOfABrokenDevice) return "failing";
-  const bool has_work = stats.running + stats.waiting > 0;
-  return has_work && SteadyMilliseconds() - stats.last_step_ms > options_.stall_ms ? "stalled"
-                                                                                   : nullptr;
-}
-
+// 200: send requests here. It takes a microsecond whatever the load.
 void Service::Impl::Health(const HttpRequest&, const Reply& reply) {
   const auto model = ready();
   if (draining_) return reply.SendJson(503, Json::Of({{"status", "draining"}}));
@@ -346,13 +431,38 @@ void Service::Impl::Health(const HttpRequest&, const Reply& reply) {
     return reply.SendJson(503, Json::Of({{"status", "loading"}, {"progress", progress_.load()}}));
   }
   const EngineStats stats = model->model->engine->stats();
-  const char* fault = Fault(stats);
-  reply.SendJson(fault == nullptr ? 200 : 503,
-                 Json::Of({{"status", fault == nullptr ? "ok" : fault},
-                           {"running", stats.running},
-                           {"waiting", stats.waiting},
-                           {"kv_blocks_used", stats.kv_blocks_used},
-                           {"kv_blocks_total", stats.kv_blocks_total}}));
+  const std::optional<EngineFault> fault =
+      FindFault(stats, SteadyMilliseconds(), options_.monitor.stall_ms);
+  Json body = Json::Of({{"status", fault ? NameOf(fault->kind) : "ok"},
+                        {"running", stats.running},
+                        {"waiting", stats.waiting},
+                        {"kv_blocks_used", stats.kv_blocks_used},
+                        {"kv_blocks_total", stats.kv_blocks_total}});
+  if (fault && fault->kind == EngineFault::Kind::kStalled) {
+    body.Set("stalled_seconds", fault->seconds);
+  } else if (fault) {
+    body.Set("failed_steps", fault->failed_steps);
+  }
+  reply.SendJson(fault ? 503 : 200, body);
+}
+
+// 200: do not restart it. Whoever gets an answer knows that the process answers.
+void Service::Impl::Live(const HttpRequest&, const Reply& reply) {
+  reply.SendJson(200, Json::Of({{"status", "live"}}));
+}
+
+void Service::Impl::MetricsText(const HttpRequest&, const Reply& reply) {
+  const auto model = ready();
+  std::vector<ModelState> states;
+  std::optional<EngineStats> stats;
+  if (model != nullptr && model->model->observer != nullptr) {
+    stats = model->model->engine->stats();
+    states.push_back({model->model->observer->metrics().model(), *stats, model->before});
+  }
+  HttpResponse response;
+  response.content_type = Metrics::kContentType;
+  response.body = metrics_->Text(states);
+  reply.Send(std::move(response));
 }
 
 void Service::Impl::Version(const HttpRequest&, const Reply& reply) {
@@ -389,13 +499,22 @@ void Service::Impl::ResumeStream(const HttpRequest& request, const Reply& reply)
 }
 
 void Service::Impl::ChatCompletions(const HttpRequest& request, const Reply& reply) {
-  const Status status = StartChat(request, reply);
-  if (!status.ok()) reply.SendError(status);
+  Answer(&Impl::StartChat, request, reply);
 }
 
 void Service::Impl::Completions(const HttpRequest& request, const Reply& reply) {
-  const Status status = StartCompletions(request, reply);
-  if (!status.ok()) reply.SendError(status);
+  Answer(&Impl::StartCompletions, request, reply);
+}
+
+void Service::Impl::Answer(Starter start, const HttpRequest& request, const Reply& reply) {
+  const Result<std::shared_ptr<ReadyModel>> model = ModelForCompletions();
+  if (!model.ok()) return reply.SendError(model.status());
+  Status status = CheckRoom(*(*model)->model);
+  if (status.ok()) status = (this->*start)(*model, request, reply);
+  if (status.ok()) return;
+  const std::shared_ptr<ModelObserver>& observer = (*model)->model->observer;
+  const bool full = status.code() == StatusCode::kResourceExhausted && observer != nullptr;
+  reply.Send(ErrorResponse(status, full ? observer->retry_estimate().OnRefused() : 1));
 }
 
 void Service::Impl::TokenizeText(const HttpRequest& request, const Reply& reply) {
@@ -419,8 +538,8 @@ Result<std::shared_ptr<ReadyModel>> Service::Impl::ModelForCompletions() const {
       StrCat(names, " is loading (", static_cast<int>(progress_ * 100), " %): try again soon"));
 }
 
-Status Service::Impl::StartChat(const HttpRequest& request, const Reply& reply) {
-  ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<ReadyModel> ready_model, ModelForCompletions());
+Status Service::Impl::StartChat(const std::shared_ptr<ReadyModel>& ready_model,
+                                const HttpRequest& request, const Reply& reply) {
   const ServedModel& model = *ready_model->model;
   const ModelFacts& facts = ready_model->facts;
 
@@ -442,8 +561,8 @@ Status Service::Impl::StartChat(const HttpRequest& request, const Reply& reply) 
   return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
 }
 
-Status Service::Impl::StartCompletions(const HttpRequest& request, const Reply& reply) {
-  ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<ReadyModel> ready_model, ModelForCompletions());
+Status Service::Impl::StartCompletions(const std::shared_ptr<ReadyModel>& ready_model,
+                                       const HttpRequest& request, const Reply& reply) {
   const ServedModel& model = *ready_model->model;
   const ModelFacts& facts = ready_model->facts;
 
@@ -516,6 +635,11 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
       if (plan.is_chat) generation.prompt_logprobs = -1;  // the first choice tells
     }
   }
+  if (model.observer != nullptr) {
+    for (size_t i = 0; i < plan.prompts.size(); ++i) {
+      model.observer->metrics().OnAccepted(plan.options.choices);
+    }
+  }
   HttpResponse head;
   if (plan.options.stream) {
     head = StreamHead(reply);
@@ -540,7 +664,7 @@ Result<Json> Service::Impl::TokenAnswer(const HttpRequest& request, Endpoint end
 void Service::Impl::LogUnknownFields(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(logged_mutex_);
       if (logged_fields_.size() >= kMaxLoggedFields) return;
       if (!logged_fields_.insert(name.substr(0, 100)).second) continue;
     }
@@ -555,6 +679,7 @@ Service::~Service() = default;
 void Service::Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
   impl_->Handle(std::move(request), std::move(writer));
 }
+void Service::OnRefused(int status) { impl_->OnRefused(status); }
 void Service::SetProgress(double fraction) { impl_->SetProgress(fraction); }
 void Service::SetReady(std::shared_ptr<ServedModel> model, const std::function<void()>& announce) {
   impl_->SetReady(std::move(model), announce);

@@ -9,33 +9,35 @@
 #include <vector>
 
 #include "api/http_types.h"
+#include "api/metrics.h"
+#include "api/monitor.h"
 #include "api/served_model.h"
 
 namespace erne {
 
 struct ServiceOptions {
-  std::vector<std::string> api_keys;  // empty: no key asked
-  std::vector<std::string>
-      loading_names;  // names of the model being loaded, for answers before it is ready
-  // /health says that the engine hangs when work waits and no step has ended for this long. Far
-  // above a slow machine's longest step: a busy server must not look dead.
-  int64_t stall_ms = 60'000;
+  std::vector<std::string> api_keys = {};  // empty: no key asked
+  // Names of the model being loaded, for answers before it is ready.
+  std::vector<std::string> loading_names = {};
+  MonitorOptions monitor = {};
+  std::shared_ptr<Metrics> metrics = nullptr;  // null: some of its own
   // An answer that is not complete in this time ends with an error; a request may ask for less. 0:
   // none.
   int64_t request_timeout_ms = 0;
 };
 
 // Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models
-// (and /v1/models/{id}), /v1/streams/{id} (resumable_stream.h), /health, /version, and the page's
-// static files. Starts in the state
-// "loading": /health answers 503 with progress, completions 503 with Retry-After. /health turns 503
-// again when the engine hangs or all of its steps fail. Thread-safe.
+// (and /v1/models/{id}), /v1/streams/{id} (resumable_stream.h), /health (and /health/live,
+// /health/ready), /metrics, /version, and the page's static files. Starts in the state "loading":
+// /health answers 503 with progress, completions 503 with Retry-After. /health turns 503 again when
+// the engine hangs or all of its steps fail. What is ready is watched by a Monitor. Thread-safe.
 class Service : public HttpHandler {
  public:
   explicit Service(ServiceOptions options);
   ~Service() override;
 
   void Handle(HttpRequest request, std::shared_ptr<ResponseWriter> writer) override;
+  void OnRefused(int status) override;
 
   void SetProgress(double fraction);  // 0..1, while loading
   // `announce`, when given, tells the world (the log). Whoever hears of it may ask at once, and

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "api/model_observer.h"
 #include "api/test_model.h"
 #include "api/test_writer.h"
 #include "base/strings.h"
@@ -106,7 +107,8 @@ class ServiceTest : public testing::Test {
     while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  std::unique_ptr<Service> service_ = std::make_unique<Service>(ServiceOptions{{}, {"Test-Model"}});
+  std::unique_ptr<Service> service_ =
+      std::make_unique<Service>(ServiceOptions{.loading_names = {"Test-Model"}});
   std::shared_ptr<ServedModel> model_;
 };
 
@@ -199,11 +201,12 @@ TEST_F(ServiceTest, OtherOriginsMayAsk) {
 }
 
 TEST_F(ServiceTest, ApiKeys) {
-  service_ = std::make_unique<Service>(ServiceOptions{{"secret", "second"}, {}});
+  service_ = std::make_unique<Service>(ServiceOptions{.api_keys = {"secret", "second"}});
   Ready(Ending);
-  for (const char* path : {"/health", "/", "/page.js"})
+  for (const char* path : {"/health", "/health/live", "/health/ready", "/", "/page.js"})
     EXPECT_EQ(Ask("GET", path)->head.status, 200) << path;
   EXPECT_EQ(Ask("OPTIONS", "/v1/models")->head.status, 204);
+  EXPECT_EQ(Ask("GET", "/metrics")->head.status, 401);
   auto refused = Ask("GET", "/v1/models");
   EXPECT_EQ(refused->head.status, 401);
   EXPECT_EQ(refused->Header("WWW-Authenticate"), "Bearer");
@@ -336,6 +339,121 @@ TEST_F(ServiceTest, MoreAnswersThanTheServerEverTakesAreNoMatterOfTrying) {
   EXPECT_NE(refused->body.find("6 answers, and this server takes 5"), std::string::npos);
 }
 
+TEST_F(ServiceTest, AFullServerRefusesBeforeItReads) {
+  std::counting_semaphore<> may_step(0);
+  Ready(Endless, 1024,
+        [&] {
+          may_step.acquire();
+          return Status();
+        },
+        {.max_num_seqs = 1, .max_num_queued_reqs = 0});
+  const auto running = StartChat("");
+  const auto unread = Start(Request("POST", "/v1/completions", {}, "no JSON at all"));
+  EXPECT_EQ(unread->head.status, 429) << unread->body;
+  EXPECT_EQ(Error(*unread).Find("type")->AsString(), "RateLimitError");
+  EXPECT_EQ(Error(*unread).Find("code")->AsInt(), 429);
+  EXPECT_NE(Error(*unread).Find("message")->AsString().find("--max-num-queued-reqs"),
+            std::string::npos);
+  EXPECT_EQ(Ask("GET", "/health")->head.status, 200) << "busy is not ill";
+  may_step.release(5000);
+  running->RunToEnd();
+}
+
+TEST_F(ServiceTest, RetryAfterGrowsWithThoseWhoWait) {
+  std::counting_semaphore<> may_step(0);
+  model_ = MakeTestModel(Endless, 1024,
+                         [&] {
+                           may_step.acquire();
+                           return Status();
+                         },
+                         {.max_num_seqs = 1, .max_num_queued_reqs = 0});
+  Metrics metrics;
+  model_->observer =
+      std::make_shared<ModelObserver>(metrics.AddModel({.name = "m"}), LogLevel::kDebug);
+  service_->SetReady(model_);
+  for (int i = 0; i < 100; ++i) {  // one in two seconds
+    model_->observer->OnEnd({.arrived = 1.0 + 2 * i, .ended = 3.0 + 2 * i});
+  }
+  const auto running = StartChat("");
+  for (const char* seconds : {"2", "4", "6"}) {
+    const auto refused = StartChat("");
+    EXPECT_EQ(refused->head.status, 429);
+    EXPECT_EQ(refused->Header("Retry-After"), seconds);
+  }
+  may_step.release(5000);
+  running->RunToEnd();
+}
+
+TEST_F(ServiceTest, ADrainingServerSaysSo) {
+  Ready(Endless, 1024);
+  service_->SetDraining();
+  for (const char* path : {"/health", "/health/ready"}) {
+    const auto health = Ask("GET", path);
+    EXPECT_EQ(health->head.status, 503);
+    EXPECT_EQ(health->body, R"({"status":"draining"})");
+  }
+  EXPECT_EQ(Ask("GET", "/health/live")->head.status, 200);
+  const auto refused = StartChat("");
+  EXPECT_EQ(refused->head.status, 503);
+  EXPECT_EQ(refused->Header("Retry-After"), "1");
+  EXPECT_EQ(Error(*refused).Find("type")->AsString(), "ServiceUnavailableError");
+}
+
+TEST_F(ServiceTest, ABaseUrlWithoutV1IsExplained) {
+  Ready(Endless);
+  const auto message = [&](const char* method, const char* path) {
+    const auto answer = Ask(method, path);
+    EXPECT_EQ(answer->head.status, 404) << path;
+    return Error(*answer).Find("message")->AsString();
+  };
+  EXPECT_EQ(
+      message("POST", "/chat/completions"),
+      "there is nothing at /chat/completions; did you mean /v1/chat/completions? The base URL "
+      "of clients ends with one /v1");
+  EXPECT_NE(message("POST", "/v1/v1/completions").find("did you mean /v1/completions?"),
+            std::string::npos);
+  EXPECT_NE(message("GET", "/models/").find("did you mean /v1/models?"), std::string::npos);
+  EXPECT_EQ(message("GET", "/nowhere"), "there is nothing at /nowhere");
+}
+
+TEST_F(ServiceTest, MetricsCountWhatWasAnswered) {
+  const auto metrics = std::make_shared<Metrics>();
+  model_ = MakeTestModel(Ending);
+  model_->observer =
+      std::make_shared<ModelObserver>(metrics->AddModel({.name = "Test-Model"}), LogLevel::kDebug);
+  service_ = std::make_unique<Service>(ServiceOptions{.metrics = metrics});
+  const auto counts = [&](const std::string& line) {
+    const auto answer = Ask("GET", "/metrics");
+    EXPECT_EQ(answer->head.content_type, "text/plain; version=0.0.4; charset=utf-8");
+    EXPECT_NE(answer->body.find(line + "\n"), std::string::npos) << line << " is not in\n"
+                                                                 << answer->body;
+  };
+  Ask("GET", "/metrics");
+  counts(R"(http_requests_total{handler="/metrics",method="GET",status="2xx"} 1)");
+  StartChat("");
+  service_->SetReady(model_);
+  Chat(R"("n":2)");
+  Chat(R"("stream":true)");
+  StartChat(R"("stream":true,"ignore_eos":true)")->Disconnect();
+  Ask("GET", "/v1/models/test-model");
+  Ask("GET", "/v1/models/other");
+  Ask("BREW", "/a/b/c");
+  Ask("GET", "/page.js");
+  service_->OnRefused(431);
+  const std::string chat =
+      R"(http_requests_total{handler="/v1/chat/completions",method="POST",status=)";
+  counts(chat + R"("2xx"} 2)");
+  counts(chat + R"("4xx"} 1)");
+  counts(chat + R"("5xx"} 1)");
+  counts(R"(http_request_duration_seconds_count{handler="/v1/chat/completions",method="POST"} 4)");
+  counts(R"(http_requests_total{handler="/v1/models/{id}",method="GET",status="2xx"} 1)");
+  counts(R"(http_requests_total{handler="/v1/models/{id}",method="GET",status="4xx"} 1)");
+  counts(R"(http_requests_total{handler="none",method="other",status="4xx"} 2)");
+  counts(R"(http_requests_total{handler="/page.js",method="GET",status="2xx"} 1)");
+  counts(R"(vllm:request_params_n_sum{engine="0",model_name="Test-Model"} 4)");
+  counts(R"(vllm:request_params_n_count{engine="0",model_name="Test-Model"} 3)");
+}
+
 TEST_F(ServiceTest, NobodyIsToldToWaitOnceReadinessIsAnnounced) {
   model_ = MakeTestModel(Ending);
   std::shared_ptr<TestWriter> heard;
@@ -347,7 +465,7 @@ TEST_F(ServiceTest, NobodyIsToldToWaitOnceReadinessIsAnnounced) {
 }
 
 TEST_F(ServiceTest, HealthTellsThatTheEngineHangs) {
-  service_ = std::make_unique<Service>(ServiceOptions{{}, {}, /*stall_ms=*/1});
+  service_ = std::make_unique<Service>(ServiceOptions{.monitor = {.stall_ms = 1}});
   std::binary_semaphore gate(0);
   Ready(Ending, 1024, [&] {
     gate.acquire();
@@ -357,7 +475,11 @@ TEST_F(ServiceTest, HealthTellsThatTheEngineHangs) {
   EXPECT_EQ(Ask("GET", "/health")->head.status, 200) << "idle for long is no fault";
   auto writer = StartChat(R"("max_tokens":4)");
   WaitUntil([&] { return Ask("GET", "/health")->head.status == 503; });
-  EXPECT_EQ(Ask("GET", "/health")->BodyJson().Find("status")->AsString(), "stalled");
+  const Json stalled = Ask("GET", "/health")->BodyJson();
+  EXPECT_EQ(stalled.Find("status")->AsString(), "stalled");
+  EXPECT_GT(stalled.Find("stalled_seconds")->AsDouble(), 0);
+  EXPECT_EQ(Ask("GET", "/health/ready")->head.status, 503);
+  EXPECT_EQ(Ask("GET", "/health/live")->head.status, 200);
   gate.release();
   writer->RunToEnd();
   WaitUntil([&] { return Ask("GET", "/health")->head.status == 200; });
@@ -370,6 +492,7 @@ TEST_F(ServiceTest, HealthTellsThatStepsFail) {
   const auto sick = Ask("GET", "/health");
   EXPECT_EQ(sick->head.status, 503);
   EXPECT_EQ(sick->BodyJson().Find("status")->AsString(), "failing");
+  EXPECT_EQ(sick->BodyJson().Find("failed_steps")->AsInt(), 3);
   broken = false;
   EXPECT_EQ(Chat(R"("max_tokens":4)")->head.status, 200);
   EXPECT_EQ(Ask("GET", "/health")->head.status, 200);

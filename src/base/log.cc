@@ -22,7 +22,7 @@ namespace {
 struct Sink {
   std::mutex mutex;  // guards all below but min_level
   int fd = STDERR_FILENO;
-  bool colour = false;
+  bool on_terminal = false;
   LogFormat format = LogFormat::kText;
   std::atomic<LogLevel> min_level{LogLevel::kInfo};
 };
@@ -66,9 +66,10 @@ void WriteAll(int fd, std::string_view text) {
 }
 
 std::string FormatText(LogLevel level, std::string_view component, int line, std::string_view text,
-                       bool colour) {
-  const bool painted = colour && level >= LogLevel::kWarning;
-  const char* paint = level == LogLevel::kError ? "\033[31m" : "\033[33m";
+                       bool on_terminal, LogColour colour) {
+  const bool red = level == LogLevel::kError || colour == LogColour::kRed;
+  const bool painted = on_terminal && (red || level == LogLevel::kWarning);
+  const char* paint = red ? "\033[31m" : "\033[33m";
   return StrCat(painted ? paint : "", Timestamp(), " ", LevelName(level), " [", component, ":", line,
                 "] ", OneLine(text), painted ? "\033[0m" : "", "\n");
 }
@@ -106,7 +107,7 @@ Status InitLogging(const LogOptions& options) {
   const std::lock_guard lock(sink.mutex);
   if (sink.fd != STDERR_FILENO) ::close(sink.fd);
   sink.fd = fd;
-  sink.colour = ::isatty(fd) == 1;
+  sink.on_terminal = ::isatty(fd) == 1;
   sink.format = options.format;
   sink.min_level = options.min_level;
   return {};
@@ -114,12 +115,14 @@ Status InitLogging(const LogOptions& options) {
 
 bool LogEnabled(LogLevel level) { return level >= GetSink().min_level.load(std::memory_order_relaxed); }
 
-void WriteLog(LogLevel level, std::string_view component, int line, std::string_view text) {
+void WriteLog(LogLevel level, std::string_view component, int line, std::string_view text,
+              LogColour colour) {
+  if (!LogEnabled(level)) return;
   Sink& sink = GetSink();
   const std::lock_guard lock(sink.mutex);
   WriteAll(sink.fd, sink.format == LogFormat::kJson
                         ? FormatJson(level, component, line, text)
-                        : FormatText(level, component, line, text, sink.colour));
+                        : FormatText(level, component, line, text, sink.on_terminal, colour));
 }
 
 }  // namespace erne

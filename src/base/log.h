@@ -28,9 +28,14 @@ Status InitLogging(const LogOptions& options);
 
 bool LogEnabled(LogLevel level);
 
-// Writes one line, whatever `text` holds: control characters and bytes that are no UTF-8 are spelled
-// out, so that nothing in it passes for another line or for a command to the terminal.
-void WriteLog(LogLevel level, std::string_view component, int line, std::string_view text);
+// What a line looks like on a terminal; a file never gets colours.
+enum class LogColour { kOfLevel, kRed };
+
+// Writes one line if its level is logged, whatever `text` holds: control characters and bytes that
+// are no UTF-8 are spelled out, so that nothing in it passes for another line or for a command to the
+// terminal.
+void WriteLog(LogLevel level, std::string_view component, int line, std::string_view text,
+              LogColour colour = LogColour::kOfLevel);
 
 // One line under construction; written when it goes out of scope.
 class LogLine {

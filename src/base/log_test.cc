@@ -9,7 +9,9 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/strings.h"
@@ -17,8 +19,11 @@
 namespace erne {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 class LogTest : public ::testing::Test {
  protected:
@@ -79,6 +84,34 @@ TEST_F(LogTest, JsonLines) {
   EXPECT_EQ(entry.Find("component")->AsString(), "kv");
   EXPECT_EQ(entry.Find("line")->AsInt(), 12);
   EXPECT_EQ(entry.Find("text")->AsString(), "two\nlines \"quoted\" \xEF\xBF\xBD");
+}
+
+TEST_F(LogTest, OnlyATerminalGetsColours) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(::grantpt(terminal), 0);
+  ASSERT_EQ(::unlockpt(terminal), 0);
+  options_.file = ::ptsname(terminal);
+  ASSERT_TRUE(InitLogging(options_).ok());
+  ERNE_LOG(kInfo, "test") << "plain";
+  ERNE_LOG(kWarning, "test") << "careful";
+  WriteLog(LogLevel::kWarning, "test", 1, "alarm", LogColour::kRed);
+  WriteLog(LogLevel::kDebug, "test", 1, "not logged", LogColour::kRed);
+  ERNE_LOG(kError, "test") << "bad";
+  std::string text;
+  char buffer[4096];
+  while (text.find("bad\033[0m") == text.npos) {
+    const ssize_t count = ::read(terminal, buffer, sizeof(buffer));
+    ASSERT_GT(count, 0) << text;
+    text.append(buffer, static_cast<size_t>(count));
+  }
+  ::close(terminal);
+  const std::vector<std::string> lines = Split(text, '\n');
+  ASSERT_EQ(lines.size(), 5U) << text;
+  EXPECT_THAT(lines[0], Not(HasSubstr("\033")));
+  EXPECT_THAT(lines[1], AllOf(StartsWith("\033[33m"), HasSubstr("WARNING"), HasSubstr("careful\033[0m")));
+  EXPECT_THAT(lines[2], AllOf(StartsWith("\033[31m"), HasSubstr("WARNING"), HasSubstr("alarm\033[0m")));
+  EXPECT_THAT(lines[3], AllOf(StartsWith("\033[31m"), HasSubstr("ERROR")));
 }
 
 TEST_F(LogTest, OneEntryIsOneLine) {

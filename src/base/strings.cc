@@ -61,6 +61,12 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
   return nearest;
 }
 
+std::string FormatFixed(double value, int digits) {
+  char text[400];  // the largest double has 309 digits before the point
+  std::snprintf(text, sizeof(text), "%.*f", digits, value);
+  return text;
+}
+
 std::string FormatBytes(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

@@ -62,6 +62,9 @@ int EditDistance(std::string_view a, std::string_view b);
 // The candidate with the smallest edit distance to `word`, or "" when none is within about a third of its length.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// (2.25, 1) -> "2.2": with so many digits after the point.
+std::string FormatFixed(double value, int digits);
+
 // 1536 -> "1.5 KiB".
 std::string FormatBytes(uint64_t bytes);
 

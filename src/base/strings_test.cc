@@ -60,6 +60,12 @@ TEST(Strings, Nearest) {
   EXPECT_EQ(Nearest("x", {}), "");
 }
 
+TEST(Strings, FormatFixed) {
+  EXPECT_EQ(FormatFixed(2.26, 1), "2.3");
+  EXPECT_EQ(FormatFixed(-1, 0), "-1");
+  EXPECT_EQ(FormatFixed(1e308, 2).size(), 309U + 3U);
+}
+
 TEST(Strings, FormatBytes) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(1023), "1023 B");

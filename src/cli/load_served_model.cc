@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/model_observer.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/strings.h"
@@ -221,7 +222,7 @@ std::vector<std::string> NamesOf(const FileSet& files, const ServeOptions& optio
 Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileSet> files,
                                                      const ServeOptions& options,
                                                      const LoadProgress& progress,
-                                                     MemoryLedger& ledger) {
+                                                     MemoryLedger& ledger, Metrics* metrics) {
   const uint64_t available = AvailableMemory();
   ERNE_RETURN_IF_ERROR(CheckFormat(*files, options.quantization));
   ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files));
@@ -259,6 +260,15 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   engine_options.max_num_queued_reqs = options.max_num_queued_reqs;
   engine_options.enable_prefix_caching = options.prefix_caching;
   engine_options.speculation = options.speculation;
+  if (metrics != nullptr) {
+    const MeasuredModel measured = {.name = served->names.front(),
+                                    .max_context = plan.max_context,
+                                    .block_size = kKvBlockSize,
+                                    .prefix_caching = engine_options.enable_prefix_caching};
+    served->observer = std::make_shared<ModelObserver>(
+        metrics->AddModel(measured), options.log_requests ? LogLevel::kInfo : LogLevel::kDebug);
+    engine_options.observer = served->observer;
+  }
   served->engine = std::make_unique<Engine>(std::move(executor), engine_options);
   return served;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/metrics.h"
 #include "api/served_model.h"
 #include "base/file_set.h"
 #include "base/memory_ledger.h"
@@ -29,10 +30,12 @@ Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options);
 // Loads everything, takes all memory, and starts the engine. Logs the memory plan. What is planned
 // is claimed in `ledger` before it is taken, for as long as the model lives; a model that comes to
 // a ledger with others gets what they left, or ResourceExhausted with the numbers. `progress`
-// covers the weights and the memory.
-Result<std::shared_ptr<ServedModel>> LoadServedModel(
-    std::shared_ptr<const FileSet> files, const ServeOptions& options, const LoadProgress& progress,
-    MemoryLedger& ledger = MemoryLedger::Process());
+// covers the weights and the memory. With `metrics` the model is among them, and has an observer.
+Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileSet> files,
+                                                     const ServeOptions& options,
+                                                     const LoadProgress& progress,
+                                                     MemoryLedger& ledger = MemoryLedger::Process(),
+                                                     Metrics* metrics = nullptr);
 
 // Answers one short prompt, so that the first request finds everything touched and awake.
 Status WarmUp(const ServedModel& model);

@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "api/metrics.h"
 #include "api/served_model.h"
 #include "api/service.h"
 #include "base/log.h"
@@ -99,10 +100,11 @@ void LogCircumstances(const ServeOptions& options) {
 class BackgroundLoad {
  public:
   BackgroundLoad(const ServeOptions& options, std::shared_ptr<const FileSet> files,
-                 Service& service)
+                 Service& service, std::shared_ptr<Metrics> metrics)
       : options_(options),
         files_(std::move(files)),
         service_(service),
+        metrics_(std::move(metrics)),
         main_thread_(::pthread_self()) {
     thread_ = std::thread([this] { Run(); });
   }
@@ -129,9 +131,10 @@ class BackgroundLoad {
   }
 
   Result<std::shared_ptr<ServedModel>> Load() try {
-    ERNE_ASSIGN_OR_RETURN(
-        std::shared_ptr<ServedModel> model,
-        LoadServedModel(files_, options_, [this](double fraction) { OnProgress(fraction); }));
+    ERNE_ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> model,
+                          LoadServedModel(
+                              files_, options_, [this](double fraction) { OnProgress(fraction); },
+                              MemoryLedger::Process(), metrics_.get()));
     const Clock::time_point begin = Clock::now();
     ERNE_RETURN_IF_ERROR(WarmUp(*model));
     const std::chrono::duration<double> seconds = Clock::now() - begin;
@@ -157,6 +160,7 @@ class BackgroundLoad {
   const ServeOptions& options_;
   const std::shared_ptr<const FileSet> files_;
   Service& service_;
+  const std::shared_ptr<Metrics> metrics_;
   const pthread_t main_thread_;
   int logged_percent_ = 0;  // loading thread only
   std::mutex mutex_;
@@ -191,7 +195,9 @@ void AnnounceReady(const ServeOptions& options, const ServedModel& model, const 
   ERNE_LOG(kInfo, "serve") << "Loaded model "
                            << (options.served_names.empty() ? ToLowerAscii(first) : first) << ": "
                            << Describe(model);
-  ERNE_LOG(kInfo, "serve") << "Running on " << url << " (page: " << page_url << ")";
+  ERNE_LOG(kInfo, "serve") << "Running on " << url
+                           << (page_url == url ? " (API and page)"
+                                               : StrCat(" (page: ", page_url, ")"));
   const EngineStats stats = model.engine->stats();
   ERNE_LOG(kInfo, "engine") << "Total num sequences: " << stats.running + stats.waiting
                             << ", total num tokens: " << stats.kv_blocks_used * kKvBlockSize;
@@ -222,6 +228,10 @@ int Serve(const ServeOptions& options) {
   service_options.request_timeout_ms =
       static_cast<int64_t>(std::ceil(options.request_timeout_s * 1000));
   service_options.loading_names = NamesOf(**files, options);
+  service_options.monitor.stats_interval_ms =
+      options.disable_log_stats ? 0 : options.stats_interval_s * 1000;
+  const auto metrics = std::make_shared<Metrics>();
+  service_options.metrics = metrics;
   Service service(std::move(service_options));
   HttpServerOptions http_options;
   // With the executor's threads, the engine's, the front's, the monitor's and this one the process
@@ -236,7 +246,7 @@ int Serve(const ServeOptions& options) {
   ERNE_LOG(kInfo, "serve") << "Starting OpenAI API server on " << url << "; loading "
                            << (*files)->path();
 
-  BackgroundLoad load(options, *files, service);
+  BackgroundLoad load(options, *files, service, metrics);
   std::shared_ptr<ServedModel> model;
   const sigset_t signals = ServerSignals();
   int signal = 0;

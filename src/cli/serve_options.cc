@@ -1,7 +1,9 @@
 #include "cli/serve_options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "base/json.h"
@@ -25,21 +27,20 @@ constexpr TolerantFlag kTolerated[] = {
     {"async-scheduling", true, "the scheduler decides by itself"},
     {"enable-expert-parallel", true, "all experts are on one device"},
     {"disable-custom-all-reduce", true, "one device needs none"},
-    {"disable-log-requests", true, "requests are not logged"},
-    {"enable-log-requests", true, "requests are not logged"},
-    {"disable-log-stats", true, "there is no line of statistics"},
+    {"disable-log-requests", true, "they are logged with --enable-log-requests alone"},
     {"enable-log-outputs", true, "answers are not logged"},
-    {"max-log-len", false, "requests are not logged"},
+    {"max-log-len", false, "prompts are not logged"},
     {"log-error-stack", true, "errors name what and where"},
-    {"disable-uvicorn-access-log", true, "there is no access log"},
-    {"disable-access-log-for-endpoints", false, "there is no access log"},
+    {"disable-uvicorn-access-log", true, "accesses are logged with --log-level debug alone"},
+    {"disable-access-log-for-endpoints", false,
+     "health checks, scrapes and the page are not logged"},
     {"uvicorn-log-level", false, "--log-level sets the level"},
     {"disable-fastapi-docs", true, "there are no such pages"},
     {"enable-offline-docs", true, "there are no such pages"},
     {"disable-frontend-multiprocessing", true, "erne is one process"},
     {"enable-request-id-headers", true, "every answer carries X-Request-Id"},
-    {"enable-server-load-tracking", true, "/health shows the load"},
-    {"enable-per-request-metrics", true, "there are no such metrics"},
+    {"enable-server-load-tracking", true, "/health and /metrics show the load"},
+    {"enable-per-request-metrics", true, "--enable-log-requests logs them"},
     {"enable-prompt-tokens-details", true, "usage always tells cached_tokens"},
     {"enable-sleep-mode", true, "the model stays loaded"},
     {"enable-auto-tool-choice", true, "requests with tools are refused"},
@@ -224,6 +225,15 @@ void AddLogFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
       .Choices({"text", "json"});
   flags.Add("log-level", &raw.log_level, "LEVEL", {"Least level that is logged", "记录的最低级别"})
       .Choices({"debug", "info", "warning", "error"});
+  flags
+      .Add("stats-interval", &options.stats_interval_s, "SECONDS",
+           {"Time between two STATS lines while requests are inside; 0 for none",
+            "有请求时，每隔多少秒记录一行 STATS；0 表示不记录"})
+      .Range(0, 86400);
+  flags.Add("disable-log-stats", &options.disable_log_stats, {"No STATS lines", "不记录 STATS 行"});
+  flags.Add("enable-log-requests", &options.log_requests,
+            {"Log a line about each request that has ended: tokens, and where its time went",
+             "每个请求结束时记录一行：token 数与各阶段耗时"});
 }
 
 // Rows of guesses beside a decoding sequence that cost a memory-bound step little.
@@ -274,6 +284,31 @@ LogLevel LevelOf(const std::string& name) {
   return LogLevel::kInfo;
 }
 
+// A folder that can only be meant as one: a name of a model may be that of a folder beside us, too.
+bool IsModelFolder(const std::string& text) {
+  std::error_code error;
+  const std::filesystem::path path(text);
+  if (!std::filesystem::is_directory(path, error)) return false;
+  return text.find('/') != std::string::npos ||
+         std::filesystem::exists(path / "config.json", error);
+}
+
+// `--served-model-name NAME DIR`: the flag takes all that follow, but the last was meant as the
+// model.
+Status TakeModelFromNames(ServeOptions& options) {
+  std::vector<std::string>& names = options.served_names;
+  if (!options.model.empty() || names.empty() || !IsModelFolder(names.back())) return {};
+  if (names.size() == 1) {
+    return InvalidArgument(
+        StrCat("--served-model-name ", names.front(), ": that is a folder, and no model is named; ",
+               "write erne serve ", names.front(), " --served-model-name NAME"),
+        "--served-model-name");
+  }
+  options.model = names.back();
+  names.pop_back();
+  return {};
+}
+
 Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
   if (flags.Given("model") && !raw.positional.empty() && raw.model != raw.positional.front()) {
     return InvalidArgument(
@@ -281,6 +316,7 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
         "--model");
   }
   options.model = raw.positional.empty() ? raw.model : raw.positional.front();
+  ERNE_RETURN_IF_ERROR(TakeModelFromNames(options));
   if (raw.tensor_parallel_size != 1) {
     return Unimplemented(StrCat("--tensor-parallel-size ", raw.tensor_parallel_size,
                                 ": this version computes on one device; use 1"),

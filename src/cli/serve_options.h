@@ -41,6 +41,9 @@ struct ServeOptions {
   int64_t shutdown_timeout_s = 30;
   double request_timeout_s = 0;  // 0: none
   LogOptions log;
+  int64_t stats_interval_s = 60;  // 0: no STATS lines
+  bool disable_log_stats = false;
+  bool log_requests = false;
 
   std::vector<std::string> warnings;  // about flags that have no effect
 };

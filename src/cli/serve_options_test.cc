@@ -1,5 +1,9 @@
 #include "cli/serve_options.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +79,41 @@ TEST(ServeOptionsTest, TheModelByPositionOrFlag) {
   EXPECT_EQ(Parse({"DIR"}).model, "DIR");
   EXPECT_EQ(Parse({"DIR", "--model", "DIR"}).model, "DIR");
   EXPECT_THAT(Error({"A", "--model", "B"}), HasSubstr("two models"));
+}
+
+TEST(ServeOptionsTest, AFolderAfterTheServedNamesIsTheModel) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "erne-model-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const std::string folder = pattern;
+  const ServeOptions options = Parse({"--served-model-name", "foo", "bar", folder});
+  EXPECT_EQ(options.model, folder);
+  EXPECT_THAT(options.served_names, ElementsAre("foo", "bar"));
+  EXPECT_THAT(Parse({"DIR", "--served-model-name", "foo", folder}).served_names,
+              ElementsAre("foo", folder))
+      << "the model is named: a name may be a path";
+  EXPECT_THAT(Parse({"--served-model-name", "foo", folder + "/none"}).served_names,
+              ElementsAre("foo", folder + "/none"));
+  EXPECT_THAT(Error({"--served-model-name", folder}),
+              HasSubstr("write erne serve " + folder + " --served-model-name NAME"));
+
+  // Without a slash it takes more to be a model.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directories(folder + "/qwen");
+  std::filesystem::current_path(folder);
+  EXPECT_EQ(Parse({"--served-model-name", "foo", "qwen"}).model, "");
+  std::ofstream("qwen/config.json") << "{}";
+  EXPECT_EQ(Parse({"--served-model-name", "foo", "qwen"}).model, "qwen");
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ServeOptionsTest, WhatIsLogged) {
+  EXPECT_EQ(Parse({}).stats_interval_s, 60);
+  EXPECT_EQ(Parse({"--stats-interval", "0"}).stats_interval_s, 0);
+  EXPECT_THAT(Error({"--stats-interval", "-1"}), HasSubstr("--stats-interval"));
+  EXPECT_TRUE(Parse({"--disable-log-stats"}).disable_log_stats);
+  EXPECT_TRUE(Parse({"--enable-log-requests"}).log_requests);
+  EXPECT_THAT(Parse({"--disable-log-stats", "--enable-log-requests"}).warnings, IsEmpty());
 }
 
 TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {

@@ -21,7 +21,7 @@ struct StepRecord {
 
 // A request from its arrival to its end. A point in time that was not reached is 0.
 struct RequestRecord {
-  std::string id;          // GenerationRequest::id
+  std::string id = {};     // GenerationRequest::id
   double arrived = 0;      // Submit
   double started = 0;      // first step with rows of it
   double first_token = 0;  // sent
@@ -33,7 +33,7 @@ struct RequestRecord {
   int64_t max_tokens = 0;
   int64_t preemptions = 0;
   // Of a cancelled request TokenStream::cancelled_as: none when nobody waited for the rest.
-  std::optional<FinishReason> finish;
+  std::optional<FinishReason> finish = {};
 };
 
 // What happened to a block of the KV cache: for its life, idle time and reuse.

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "http/first_bytes.h"
+#include "http/host_and_port.h"
 #include "http/response_format.h"
 
 namespace erne {
@@ -48,6 +49,13 @@ void WatchTheHost(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_seconds, sizeof(interval_seconds));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
+
+std::string ClientOf(const Connection::Socket& socket) {
+  error_code error;
+  const asio::ip::tcp::endpoint endpoint = socket.remote_endpoint(error);
+  if (error) return "a client that has gone";
+  return HostAndPort(endpoint.address().to_string(), endpoint.port());
 }
 
 }  // namespace
@@ -357,6 +365,7 @@ void Connection::Dispatch() {
   exchange->is_head = reader_->is_head();
   exchange->keep_alive = reader_->keep_alive();
   HttpRequest request = reader_->TakeRequest();
+  request.client = ClientOf(socket_);
   reader_.reset();
   if (input_.empty()) input_.shrink_to_fit();
   // Handlers see GET: the answer to HEAD is GET's without its body, which is dropped here (RFC
@@ -409,6 +418,7 @@ void Connection::Refuse(int status, std::string message) {
   input_.clear();
   phase_ = Phase::kLingering;
   SetDeadline(IdleTimeout());
+  Guard("OnRefused", [&] { core_->handler.OnRefused(status); });
   const HttpResponse response = ErrorResponse(status, message);
   WriteControl(FormatHead(response, BodyFraming::kLength, false) + response.body);
 }

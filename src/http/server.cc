@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "http/connection.h"
+#include "http/host_and_port.h"
 #include "http/port_holder.h"
 
 namespace erne {
@@ -27,11 +28,6 @@ using boost::system::error_code;
 // After an accept that failed for want of descriptors or memory: long enough not to spin, short
 // enough not to be felt.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
-
-std::string HostAndPort(const std::string& host, uint16_t port) {
-  return host.find(':') == std::string::npos ? StrCat(host, ":", port)
-                                             : StrCat("[", host, "]:", port);
-}
 
 // Connections that are accepted in a row before other events of the front get their turn.
 constexpr int kAcceptBatch = 64;
