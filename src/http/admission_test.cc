@@ -45,7 +45,7 @@ TEST(ByteShare, IsGivenBack) {
     share.Set(40);
     EXPECT_EQ(all, 47u);
     const ByteShare heir = std::move(share);
-    share.Set(3);
+    share.Set(3);  // NOLINT(bugprone-use-after-move): it holds nothing, and may be used again
     EXPECT_EQ(all, 50u);
     EXPECT_EQ(heir.bytes(), 40u);
   }

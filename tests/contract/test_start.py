@@ -73,6 +73,7 @@ def test_row_02_log_lines_at_ready(tmp_path):
     with Server("--log-file", log_file) as server:
         log = log_file.read_text(encoding="utf-8")
         assert_log_strings(log, "erne-mini", "127.0.0.1", server.port)
+        assert f"Running on {server.url} (API and page)" in log  # one port, so one address
         assert "\033" not in log
         for line in log.splitlines():
             assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) \[[a-z_]+:\d+\] ", line), line
