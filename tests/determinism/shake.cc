@@ -1,7 +1,8 @@
 #include "shake.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 #include "base/check.h"
@@ -20,7 +21,7 @@ std::vector<TokenEvent> WaitForEnd(TokenStream& stream) {
   return events;
 }
 
-bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+bool SameBits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
 bool Same(const std::vector<TokenLogprob>& a, const std::vector<TokenLogprob>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

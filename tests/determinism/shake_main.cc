@@ -61,10 +61,11 @@ int Main(const std::vector<std::string>& arguments) {
   // What happens in a round depends on the machine's pace, too: on until all was tried.
   for (; i < rounds || (i < kMostRounds * rounds && !TriedEverything(events)); ++i) {
     const size_t which = static_cast<size_t>(i) % models.size();
-    Round round(models[which], static_cast<uint32_t>(seed + i), options);
+    const int64_t round_seed = seed + i;
+    Round round(models[which], static_cast<uint32_t>(round_seed), options);
     const std::string difference = round.Run(events);
     if (difference.empty()) continue;
-    std::printf("FAIL round %lld (%s): %s\n", static_cast<long long>(seed + i),
+    std::printf("FAIL round %lld (%s): %s\n", static_cast<long long>(round_seed),
                 folders[which].c_str(), difference.c_str());
     return 1;
   }
