@@ -1,7 +1,5 @@
 #include "base/file_set.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/mapped_file.h"
 #include "base/strings.h"
 
 namespace erne {
@@ -17,11 +16,6 @@ namespace {
 class FolderFileSet : public FileSet {
  public:
   explicit FolderFileSet(std::string path) : path_(std::move(path)) {}
-  ~FolderFileSet() override {
-    for (const auto& [name, bytes] : mapped_) {
-      if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
-    }
-  }
 
   const std::string& path() const override { return path_; }
 
@@ -35,10 +29,25 @@ class FolderFileSet : public FileSet {
 
   Result<std::span<const std::byte>> Map(std::string_view name) const override {
     const std::lock_guard lock(mutex_);
-    if (const auto found = mapped_.find(name); found != mapped_.end()) return found->second;
-    ERNE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, MapFile(name));
-    mapped_.emplace(std::string(name), bytes);
-    return bytes;
+    const auto found = mapped_.find(name);
+    if (found != mapped_.end()) return found->second->bytes();
+    if (!IsPlainName(name)) {
+      return InvalidArgument(
+          StrCat(path_, ": `", name.substr(0, kShownName), "` is not a file name"));
+    }
+    ERNE_ASSIGN_OR_RETURN(std::unique_ptr<const MappedFile> file, MappedFile::Open(PathOf(name)));
+    return mapped_.emplace(std::string(name), std::move(file)).first->second->bytes();
+  }
+
+  Status CheckUnchanged() const override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, file] : mapped_) ERNE_RETURN_IF_ERROR(file->CheckUnchanged());
+    return {};
+  }
+
+  void ReleasePages() const override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, file] : mapped_) file->ReleasePages();
   }
 
  private:
@@ -50,44 +59,9 @@ class FolderFileSet : public FileSet {
            name.find('\0') == std::string_view::npos;
   }
 
-  Result<std::span<const std::byte>> MapFile(std::string_view name) const {
-    if (!IsPlainName(name)) {
-      return InvalidArgument(
-          StrCat(path_, ": `", name.substr(0, kShownName), "` is not a file name"));
-    }
-    const std::string full = PathOf(name);
-    // Non-blocking, for a FIFO of that name would otherwise wait for a writer; files do not care.
-    const int fd = ::open(full.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-      const int error = errno;
-      struct stat info {};
-      const bool dangles = error == ENOENT && ::lstat(full.c_str(), &info) == 0;
-      const std::string reason =
-          StrCat(full, ": ", dangles ? "a link to nothing" : std::strerror(error));
-      return error == ENOENT ? NotFound(reason) : InvalidArgument(reason);
-    }
-    struct stat info {};
-    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-      ::close(fd);
-      return InvalidArgument(StrCat(full, ": not a regular file"));
-    }
-    std::span<const std::byte> bytes;
-    if (info.st_size > 0) {
-      void* address = ::mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-      if (address == MAP_FAILED) {
-        const std::string reason = std::strerror(errno);
-        ::close(fd);
-        return InvalidArgument(StrCat(full, ": cannot be mapped: ", reason));
-      }
-      bytes = {static_cast<const std::byte*>(address), static_cast<size_t>(info.st_size)};
-    }
-    ::close(fd);
-    return bytes;
-  }
-
   std::string path_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::span<const std::byte>, std::less<>> mapped_;
+  mutable std::map<std::string, std::unique_ptr<const MappedFile>, std::less<>> mapped_;
 };
 
 class EmbeddedFileSet : public FileSet {

@@ -30,6 +30,11 @@ class FileSet {
   virtual bool Has(std::string_view name) const = 0;
   // The bytes of file `name` (no folders in it). NotFound when absent; the message names the path.
   virtual Result<std::span<const std::byte>> Map(std::string_view name) const = 0;
+  // DataLoss, naming the file, when one that was mapped has changed since; see mapped_file.h for
+  // those that become shorter.
+  virtual Status CheckUnchanged() const { return {}; }
+  // Gives the memory of mapped bytes back until they are looked at again.
+  virtual void ReleasePages() const {}
 
   // The same bytes as text.
   Result<std::string_view> Text(std::string_view name) const;

@@ -399,7 +399,7 @@ Result<std::shared_ptr<ServedModel>> Load(const ServeOptions& options, Language 
   Result<std::shared_ptr<ServedModel>> model = LoadServedModel(files, options, progress);
   if (shows) std::fputs("\r\033[K", stderr);
   if (!model.ok()) return model;
-  ERNE_RETURN_IF_ERROR(WarmUp(**model));
+  ERNE_RETURN_IF_ERROR(WarmUp(**model, options));
   return model;
 } catch (const std::exception& error) {  // std::bad_alloc
   return ResourceExhausted(StrCat("the model could not be loaded: ", error.what()));

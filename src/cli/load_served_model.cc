@@ -49,6 +49,8 @@ class FilesWithTemplate : public FileSet {
     if (name == kTemplateFile) return std::as_bytes(std::span(text_));
     return files_->Map(name);
   }
+  Status CheckUnchanged() const override { return files_->CheckUnchanged(); }
+  void ReleasePages() const override { files_->ReleasePages(); }
 
  private:
   const std::shared_ptr<const FileSet> files_;
@@ -192,6 +194,47 @@ Result<std::unique_ptr<Executor>> MakeExecutorFor(const ServeOptions& options,
   return MakeExecutor(options.executor, model, limits, static_cast<int>(threads), progress);
 }
 
+// Tokens of a short prompt of the warm-up, and of its answers.
+constexpr int64_t kWarmUpPrompt = 16;
+constexpr int64_t kWarmUpAnswer = 4;
+
+// A request for the warm-up, as far as the context has room. `variant`: prompts that differ in it
+// share no beginning.
+GenerationRequest WarmUpRequest(const Engine& engine, int64_t prompt, int64_t answer,
+                                int64_t variant) {
+  GenerationRequest request;
+  const int64_t vocab = engine.spec().vocab_size;
+  prompt = std::min(prompt, engine.max_context() - 1);
+  for (int64_t i = 0; i < prompt; ++i) {
+    // Multiples of a large prime are spread over the vocabulary, and so over the experts.
+    const auto spread = static_cast<uint64_t>(i + variant * 1000003) * 2654435761U;
+    request.prompt.push_back(static_cast<int32_t>((spread >> 8) % static_cast<uint64_t>(vocab)));
+  }
+  // Sampled as most requests are: with every filter on the way.
+  request.sampling.temperature = 1;
+  request.sampling.top_p = 0.9F;
+  request.sampling.top_k = 50;
+  request.sampling.repetition_penalty = 1.05F;
+  request.max_tokens = std::min(answer, engine.max_context() - prompt);
+  request.cache_salt = request.id = "warm-up";
+  return request;
+}
+
+// Submits the requests together, and waits for their last events.
+Status Answer(const ServedModel& model, std::vector<GenerationRequest> requests) {
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (GenerationRequest& request : requests) {
+    streams.push_back(std::make_shared<TokenStream>([] {}));
+    ERNE_RETURN_IF_ERROR(model.engine->Submit(std::move(request), streams.back()));
+  }
+  for (const std::shared_ptr<TokenStream>& stream : streams) {
+    std::vector<TokenEvent> events;
+    while (events.empty() || !events.back().finish) stream->WaitAndTake(events);
+    ERNE_RETURN_IF_ERROR(events.back().error.WithContext("the first steps of the model failed"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
@@ -247,6 +290,9 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   const MemoryPlan& plan = planned.plan;
   ERNE_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                         MakeExecutorFor(options, model, plan, progress));
+  // The executor has its own copies; from here on nothing looks at the weights' files.
+  ERNE_RETURN_IF_ERROR(files->CheckUnchanged());
+  files->ReleasePages();
   const ExecutorInfo info = executor->info();
   LogMemory(info, plan);
   planned.claim.Correct(plan.total_bytes - plan.weight_bytes - plan.kv_bytes() -
@@ -273,20 +319,31 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   return served;
 }
 
-Status WarmUp(const ServedModel& model) {
-  GenerationRequest request;
-  request.prompt = model.tokenizer->Encode("Hello 你好", false);
-  const auto room = static_cast<size_t>(std::max<int64_t>(1, model.engine->max_context() - 4));
-  if (request.prompt.size() > room) request.prompt.resize(room);
-  if (request.prompt.empty()) request.prompt = {0};
-  request.sampling.temperature = 0;
-  request.max_tokens = std::min<int64_t>(
-      3, model.engine->max_context() - static_cast<int64_t>(request.prompt.size()));
-  const auto stream = std::make_shared<TokenStream>([] {});
-  ERNE_RETURN_IF_ERROR(model.engine->Submit(std::move(request), stream));
-  std::vector<TokenEvent> events;
-  while (events.empty() || !events.back().finish) stream->WaitAndTake(events);
-  return events.back().error.WithContext("the first step of the model failed");
+Status WarmUp(const ServedModel& model, const ServeOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const Engine& engine = *model.engine;
+  // Prompts that grow up to a whole step, as long as the next one promises to take no longer than
+  // this: a slow model is better ready than warm.
+  constexpr double kLongestPromptSeconds = 0.5;
+  const int64_t step = std::min(options.max_num_batched_tokens, engine.max_context() - 1);
+  for (int64_t rows = std::min(step, kWarmUpPrompt);;) {
+    const Clock::time_point begin = Clock::now();
+    ERNE_RETURN_IF_ERROR(Answer(model, {WarmUpRequest(engine, rows, 1, rows)}));
+    const std::chrono::duration<double> seconds = Clock::now() - begin;
+    const int64_t next = std::min(step, 4 * rows);
+    const double growth = static_cast<double>(next) / static_cast<double>(rows);
+    if (next == rows || seconds.count() * growth > kLongestPromptSeconds) break;
+    rows = next;
+  }
+  // One sequence alone, and several at once.
+  for (const int64_t together : {int64_t{1}, std::min<int64_t>(options.max_num_seqs, 4)}) {
+    std::vector<GenerationRequest> requests;
+    for (int64_t i = 0; i < together; ++i) {
+      requests.push_back(WarmUpRequest(engine, kWarmUpPrompt, kWarmUpAnswer, -1 - i));
+    }
+    ERNE_RETURN_IF_ERROR(Answer(model, std::move(requests)));
+  }
+  return {};
 }
 
 std::string Describe(const ServedModel& model) {

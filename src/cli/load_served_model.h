@@ -37,8 +37,10 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
                                                      MemoryLedger& ledger = MemoryLedger::Process(),
                                                      Metrics* metrics = nullptr);
 
-// Answers one short prompt, so that the first request finds everything touched and awake.
-Status WarmUp(const ServedModel& model);
+// Answers some requests (their id is "warm-up"): prompts up to a whole step, one sequence and
+// several at once, sampled. So the first request finds everything touched and awake, and costs what
+// the tenth costs.
+Status WarmUp(const ServedModel& model, const ServeOptions& options);
 
 // One line about the model: "ernie4_5_moe, 8 layers, 8 experts (top 2), awq int4 ...".
 std::string Describe(const ServedModel& model);

@@ -1,12 +1,16 @@
 // Several models in one process share what memory there is: each claims what it plans.
 #include "cli/load_served_model.h"
 
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/machine.h"
 #include "base/memory_ledger.h"
@@ -97,6 +101,45 @@ TEST(LoadServedModelTest, AKvCacheOfAGivenSize) {
   const auto model = Load(options, ledger).value();
   EXPECT_EQ(model->engine->stats().kv_blocks_total, (16 << 20) / (16 * 8192));
   EXPECT_EQ(model->engine->executor_info().kv_type, "f32");
+}
+
+TEST(LoadServedModelTest, AFileThatChangesMeanwhileStopsTheLoad) {
+  namespace fs = std::filesystem;
+  const char* source = std::getenv("ERNE_SOURCE");
+  std::string folder = (fs::temp_directory_path() / "erne-load-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  fs::copy(fs::path(source == nullptr ? "." : source) / "models/erne-mini", folder,
+           fs::copy_options::recursive);
+  const fs::path weights = fs::path(folder) / "model.safetensors";
+  fs::permissions(weights, fs::perms::owner_all);
+  ServeOptions options = Options("a");
+  options.model = folder;
+  MemoryLedger ledger(1024 * kMiB);
+  const auto touch = [&](double) {
+    fs::last_write_time(weights, fs::last_write_time(weights) + std::chrono::seconds(1));
+  };
+  const auto model = LoadServedModel(OpenModelFiles(options).value(), options, touch, ledger);
+  fs::remove_all(folder);
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(model.status().message(), HasSubstr("model.safetensors: was written while"));
+  EXPECT_EQ(ledger.reserved(), 0U);
+}
+
+TEST(LoadServedModelTest, WarmsUpWhateverTheLimits) {
+  for (const int64_t context : {2, 3, 40, 2048}) {
+    MemoryLedger ledger(1024 * kMiB);
+    ServeOptions options = Options("a");
+    options.max_model_len = context;
+    options.max_num_seqs = context == 3 ? 1 : 8;
+    const auto model = Load(options, ledger).value();
+    const Status status = WarmUp(*model, options);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const EngineStats stats = model->engine->stats();
+    EXPECT_GT(stats.generated_tokens, 2);
+    EXPECT_EQ(stats.running + stats.waiting, 0);
+    EXPECT_EQ(stats.kv_blocks_used, 0);
+  }
 }
 
 TEST(LoadServedModelTest, MoreThreadsThanCpusAreNotStarted) {

@@ -136,7 +136,7 @@ class BackgroundLoad {
                               files_, options_, [this](double fraction) { OnProgress(fraction); },
                               MemoryLedger::Process(), metrics_.get()));
     const Clock::time_point begin = Clock::now();
-    ERNE_RETURN_IF_ERROR(WarmUp(*model));
+    ERNE_RETURN_IF_ERROR(WarmUp(*model, options_));
     const std::chrono::duration<double> seconds = Clock::now() - begin;
     ERNE_LOG(kInfo, "engine") << "Engine started. Warm-up took "
                               << static_cast<int>(seconds.count() * 1000) << " ms.";

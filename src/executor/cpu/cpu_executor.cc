@@ -34,6 +34,14 @@ constexpr int64_t kRowGrain = 4;
 // More threads than any machine we know has CPUs; a request for more is a mistake.
 constexpr int kMaxThreads = 4096;
 
+// Of the time that loading takes, by and large: the rest is for the pages of the KV cache.
+constexpr double kPackingShare = 0.9;
+
+// How long loading waits for the pages of the KV cache. Memory that the machine has at hand comes
+// at 10 GB/s and more. A virtual machine may have to ask its host, at a twentieth of that: then the
+// rest comes while the first requests are answered.
+constexpr double kPageSeconds = 0.5;
+
 // Rows of activations in one array, each starting on a cache line.
 struct Rows {
   float* data = nullptr;
@@ -94,12 +102,16 @@ class CpuExecutor final : public Executor {
         attention_(kernels, *pool_, model_.spec, limits, workspace_),
         cache_(kernels, model_.spec, limits, kv_memory_) {}
 
-  Status Allocate() {
+  // `progress` in [0, 1].
+  Status Allocate(const LoadProgress& progress) {
     SizeArrays();
     ERNE_RETURN_IF_ERROR(workspace_.Allocate("the workspace of the CPU executor"));
-    return kv_memory_.Allocate(
+    ERNE_RETURN_IF_ERROR(kv_memory_.Allocate(
         StrCat("the KV cache of ", limits_.num_blocks, " blocks (", described_.kv_type, ")"),
-        Workspace::Start::kUntouched);
+        Workspace::Start::kUntouched));
+    kv_memory_.TakePages(*pool_, kPageSeconds, progress);
+    if (!kv_memory_.has_all_pages()) page_taker_.Start(kv_memory_);
+    return {};
   }
 
   Result<std::span<const float>> Run(const Batch& batch) override {
@@ -350,6 +362,7 @@ class CpuExecutor final : public Executor {
   const Rope rope_;
   Workspace workspace_;
   Workspace kv_memory_;
+  PageTaker page_taker_;
   GemmRunner gemms_;
   AttentionRunner attention_;
   KvCache cache_;
@@ -417,11 +430,17 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
   auto pool = std::make_unique<ThreadPool>(choice.threads);
   ExecutorInfo described = cpu::Describe(*model, choice, limits.kv_dtype);
-  auto packed = cpu::PackModel(std::move(model), *pool, progress);
+  const auto part = [&progress](double begin, double end) {
+    return [&progress, begin, end](double done) {
+      if (progress) progress(begin + done * (end - begin));
+    };
+  };
+  auto packed = cpu::PackModel(std::move(model), *pool, part(0, cpu::kPackingShare));
   if (!packed.ok()) return packed.status();
   auto executor = std::make_unique<cpu::CpuExecutor>(*std::move(packed), std::move(described),
                                                      limits, *choice.kernels, std::move(pool));
-  ERNE_RETURN_IF_ERROR(executor->Allocate());
+  ERNE_RETURN_IF_ERROR(executor->Allocate(part(cpu::kPackingShare, 1)));
+  if (progress) progress(1.0);
   return std::unique_ptr<Executor>(std::move(executor));
 }
 

@@ -1,9 +1,13 @@
 #include "executor/cpu/memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "base/machine.h"
@@ -19,6 +23,26 @@ constexpr int64_t kMaxBytes = int64_t{1} << 62;
 
 Status TooLarge(const std::string& what) {
   return ResourceExhausted(StrCat(what, " would need more than 2^62 bytes"));
+}
+
+// Asks the system for the pages of [data, data + bytes); false when it cannot be asked. Linux 5.14,
+// and addresses at the begin of a page.
+bool PopulatePages(std::byte* data, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  return ::madvise(data, bytes, MADV_POPULATE_WRITE) == 0;
+#else
+  (void)data, (void)bytes;
+  return false;
+#endif
+}
+
+// Writes what is there into each page: only where nobody else writes.
+void TouchPages(std::byte* data, size_t bytes) {
+  constexpr size_t kSmallestPage = 4096;
+  for (size_t i = 0; i < bytes; i += kSmallestPage) {
+    volatile std::byte& touched = data[i];
+    touched = touched;
+  }
 }
 
 }  // namespace
@@ -81,6 +105,67 @@ Status Workspace::Allocate(const std::string& what, Start start) {
   }
   requests_.clear();
   return {};
+}
+
+std::span<std::byte> Workspace::NextPages(size_t size) const {
+  size_t before = taken_;
+  for (const Buffer& buffer : buffers_) {
+    if (before < buffer.bytes()) {
+      return {buffer.data() + before, std::min(size, buffer.bytes() - before)};
+    }
+    before -= buffer.bytes();
+  }
+  return {};
+}
+
+void Workspace::TakePages(ThreadPool& pool, double seconds,
+                          const std::function<void(double)>& progress) {
+  constexpr auto kPiece = static_cast<int64_t>(4 * kHugePage);
+  constexpr size_t kStep = 16 * kPiece;  // between two looks at the clock
+  const auto begin = std::chrono::steady_clock::now();
+  while (!has_all_pages()) {
+    const std::span<std::byte> next = NextPages(kStep);
+    std::atomic<bool> populates{true};
+    pool.ParallelFor(static_cast<int64_t>(next.size()), kPiece,
+                     [&](int64_t first, int64_t end, int) {
+                       const auto bytes = static_cast<size_t>(end - first);
+                       if (PopulatePages(next.data() + first, bytes)) return;
+                       TouchPages(next.data() + first, bytes);
+                       populates.store(false, std::memory_order_relaxed);
+                     });
+    taken_ += next.size();
+    if (progress) progress(static_cast<double>(taken_) / static_cast<double>(bytes_));
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (populates && passed.count() > seconds) break;
+  }
+}
+
+void Workspace::FinishPages(const std::atomic<bool>& stop) {
+  constexpr size_t kStep = 4 * kHugePage;
+  while (!has_all_pages() && !stop.load(std::memory_order_relaxed)) {
+    const std::span<std::byte> next = NextPages(kStep);
+    // Where the system cannot be asked any more, pages come with their first use.
+    (void)PopulatePages(next.data(), next.size());
+    taken_ += next.size();
+  }
+}
+
+PageTaker::~PageTaker() {
+  stop_.store(true, std::memory_order_relaxed);
+  if (thread_.joinable()) thread_.join();
+}
+
+void PageTaker::Start(Workspace& workspace) {
+  try {
+    thread_ = std::thread([this, &workspace] {
+#ifdef SCHED_IDLE
+      const sched_param lowest = {};
+      ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &lowest);
+#endif
+      workspace.FinishPages(stop_);
+    });
+  } catch (const std::system_error&) {  // no thread: pages come with their first use
+  }
 }
 
 }  // namespace erne::cpu

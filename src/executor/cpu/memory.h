@@ -2,16 +2,21 @@
 // Status that names the bytes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "base/status.h"
+#include "base/thread_pool.h"
 
 namespace erne::cpu {
 
@@ -47,8 +52,8 @@ class Workspace {
  public:
   enum class Start {
     kNan,  // bytes of ones (as floats: NaN), so that a value that was never written shows itself
-    kUntouched,  // the system gives the pages when they are written first: a pool of gigabytes
-                 // costs no start-up time and only what is used. kNan where DCHECKs are on.
+    kUntouched,  // whatever there is; the system gives the pages in TakePages, or when they are
+                 // written first. kNan where DCHECKs are on.
   };
 
   // Notes that `*array` is to have the product of `dims` elements.
@@ -59,6 +64,14 @@ class Workspace {
   }
   // Takes all of them. `what` names the whole in errors.
   Status Allocate(const std::string& what, Start start = Start::kNan);
+  // Makes the system give the pages now, by all threads of `pool`, so that none is left to fail or
+  // to wait for later. Stops after `seconds` with some left, if FinishPages can take them.
+  // `progress` (may be empty) in [0, 1]. The contents stay.
+  void TakePages(ThreadPool& pool, double seconds,
+                 const std::function<void(double)>& progress = {});
+  bool has_all_pages() const { return taken_ == bytes_; }
+  // Takes what TakePages left, while others already use the memory; until `stop`.
+  void FinishPages(const std::atomic<bool>& stop);
 
   size_t bytes() const { return bytes_; }
 
@@ -69,8 +82,28 @@ class Workspace {
     std::optional<int64_t> elements;
   };
   std::vector<Request> requests_;
+  // At most `size` bytes behind the first `taken_`, within one buffer.
+  std::span<std::byte> NextPages(size_t size) const;
+
   std::vector<Buffer> buffers_;
   size_t bytes_ = 0;
+  size_t taken_ = 0;  // bytes whose pages are there, in the order of the buffers
+};
+
+// Takes the pages that a Workspace lacks, on a thread of its own that gives way to all others.
+class PageTaker {
+ public:
+  PageTaker() = default;
+  PageTaker(const PageTaker&) = delete;
+  PageTaker& operator=(const PageTaker&) = delete;
+  ~PageTaker();
+
+  // Once. The workspace stays where it is and outlives this.
+  void Start(Workspace& workspace);
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 }  // namespace erne::cpu

@@ -1,6 +1,7 @@
 #include "executor/cpu/packed_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -26,6 +27,8 @@ class Packer {
       ERNE_RETURN_IF_ERROR(PackLayer(StrCat("layer ", i), weights.layers[static_cast<size_t>(i)],
                                      spec_.layers[static_cast<size_t>(i)], layer));
       packed_.layers.push_back(std::move(layer));
+      // What was packed is not looked at again: loading takes the packed size and one layer.
+      if (weights.checkpoint != nullptr) weights.checkpoint->files().ReleasePages();
       // The head counts as one more step.
       if (progress_)
         progress_(static_cast<double>(i + 1) / static_cast<double>(spec_.num_layers() + 1));
@@ -52,11 +55,22 @@ class Packer {
       tied.matrix = embedding;
       return PackMatrix("the head", tied, spec_.vocab_size, spec_.hidden, packed_.head);
     }
-    packed_.embedding = embedding;
-    packed_.embedding_owner = model_;
-    if (weights.checkpoint != nullptr) packed_.embedding_owner = weights.checkpoint;
-    packed_.bytes += embedding.bytes();
+    ERNE_RETURN_IF_ERROR(CopyEmbedding(embedding));
     return PackMatrix("the head", weights.head, spec_.vocab_size, spec_.hidden, packed_.head);
+  }
+
+  Status CopyEmbedding(const TensorView& from) {
+    constexpr int64_t kPiece = int64_t{1} << 20;
+    const auto bytes = static_cast<int64_t>(from.bytes());
+    ERNE_ASSIGN_OR_RETURN(packed_.embedding_data, Buffer::Allocate("the embedding", from.bytes()));
+    std::byte* to = packed_.embedding_data.data();
+    pool_.ParallelFor(bytes, kPiece, [&](int64_t begin, int64_t end, int) {
+      std::memcpy(to + begin, from.data + begin, static_cast<size_t>(end - begin));
+    });
+    packed_.embedding = from;
+    packed_.embedding->data = to;
+    packed_.bytes += packed_.embedding_data.bytes();
+    return {};
   }
 
   Status PackLayer(const std::string& name, const LayerWeights& from, FfnKind kind,

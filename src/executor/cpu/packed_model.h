@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "executor/cpu/memory.h"
 #include "executor/cpu/packed_matrix.h"
 #include "executor/executor.h"
 #include "model/model.h"
@@ -39,10 +40,10 @@ struct PackedModel {
   std::vector<PackedLayer> layers;
   std::vector<float> final_norm;
   PackedMatrix head;
-  // The embedding of a model whose head is not tied: its rows are read from the checkpoint, which
-  // `embedding_owner` keeps. A tied one is read from `head`.
-  std::optional<TensorView> embedding;
-  std::shared_ptr<const void> embedding_owner;
+  // The embedding of a model whose head is not tied, as it is stored; a tied one is read from
+  // `head`. Nothing is read from the checkpoint once the model is packed.
+  std::optional<TensorView> embedding;  // bytes in embedding_data
+  Buffer embedding_data;
 
   uint64_t bytes = 0;
   int64_t max_groups = 0;         // of a 4-bit matrix

@@ -1,11 +1,16 @@
 // The parts around the kernels: choice of an instruction set, memory, packing, expert groups.
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/thread_pool.h"
 #include "executor/cpu/dispatch.h"
@@ -85,6 +90,65 @@ TEST(Memory, FillsArraysWithNan) {
   EXPECT_EQ(ints[6], -1);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(floats) % 64, 0U);
   EXPECT_GE(workspace.bytes(), 15 * sizeof(float) + 7 * sizeof(int32_t));
+}
+
+// Whether the system has given every page of [data, data + bytes).
+bool ArePresent(std::byte* data, int64_t bytes) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> present((static_cast<size_t>(bytes) + page - 1) / page);
+  EXPECT_EQ(::mincore(data, static_cast<size_t>(bytes), present.data()), 0);
+  return std::all_of(present.begin(), present.end(), [](unsigned char in) { return in & 1; });
+}
+
+TEST(Memory, TakesEveryPageAndReportsIt) {
+  Workspace workspace;
+  std::byte* large = nullptr;
+  float* small = nullptr;
+  constexpr int64_t kBytes = (int64_t{150} << 20) + 12345;  // several reports, no whole piece
+  workspace.Add(&large, {kBytes});
+  workspace.Add(&small, {100});
+  ASSERT_TRUE(workspace.Allocate("test", Workspace::Start::kUntouched).ok());
+  large[0] = std::byte(7);
+  small[0] = 7;
+  std::vector<double> progress;
+  ThreadPool pool(3);
+  EXPECT_FALSE(workspace.has_all_pages());
+  workspace.TakePages(pool, 1000, [&](double done) { progress.push_back(done); });
+  EXPECT_TRUE(workspace.has_all_pages());
+  EXPECT_GE(progress.size(), 3U);
+  EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
+  EXPECT_EQ(progress.back(), 1.0);
+  EXPECT_EQ(large[0], std::byte(7));
+  EXPECT_EQ(small[0], 7);
+  EXPECT_TRUE(ArePresent(large, kBytes));
+}
+
+TEST(Memory, FinishesPagesWhileTheyAreUsed) {
+  Workspace workspace;
+  std::byte* array = nullptr;
+  constexpr int64_t kBytes = int64_t{200} << 20;
+  workspace.Add(&array, {kBytes});
+  ASSERT_TRUE(workspace.Allocate("test", Workspace::Start::kUntouched).ok());
+  ThreadPool pool(2);
+  workspace.TakePages(pool, 0);  // the first piece, or all where the rest could not follow
+  const std::atomic<bool> stop{false};
+  std::thread finisher([&] { workspace.FinishPages(stop); });
+  for (int64_t i = 0; i < kBytes; i += 4096) array[i] = static_cast<std::byte>(i >> 12);
+  finisher.join();
+  EXPECT_TRUE(workspace.has_all_pages());
+  EXPECT_TRUE(ArePresent(array, kBytes));
+  for (int64_t i = 0; i < kBytes; i += 4096) {
+    ASSERT_EQ(array[i], static_cast<std::byte>(i >> 12)) << "a write was lost";
+  }
+}
+
+TEST(Memory, APageTakerMayEndEarly) {
+  Workspace workspace;
+  std::byte* array = nullptr;
+  workspace.Add(&array, {int64_t{256} << 20});
+  ASSERT_TRUE(workspace.Allocate("test", Workspace::Start::kUntouched).ok());
+  PageTaker taker;
+  taker.Start(workspace);
 }
 
 TEST(Memory, NamesWhatDoesNotFit) {
