@@ -1,12 +1,21 @@
 #include "cli/make_executor.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "executor/cpu/cpu_executor.h"
 #include "executor/reference/reference_executor.h"
 
 namespace erne {
+namespace {
+
+// A few more threads than CPUs are good for tests. Thousands wait for each other in every loop.
+constexpr int kThreadsPerCpu = 4;
+
+}  // namespace
 
 const std::vector<std::string>& ExecutorNames() {
   static const std::vector<std::string> names = {"reference", "cpu", "cuda"};
@@ -27,8 +36,13 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                const LoadProgress& progress) {
   if (name == "reference") return MakeReferenceExecutor(std::move(model), limits, progress);
   if (name == "cpu") {
+    const int most = kThreadsPerCpu * UsableCpus();
+    if (threads > most) {
+      ERNE_LOG(kWarning, "threads") << threads << " threads on " << most / kThreadsPerCpu
+                                    << " CPUs only take turns; " << most << " are used";
+    }
     CpuExecutorOptions options;
-    options.threads = threads;
+    options.threads = std::min(threads, most);
     return MakeCpuExecutor(std::move(model), limits, options, progress);
   }
   if (name == "cuda") {

@@ -18,7 +18,8 @@ const std::vector<std::string>& ExecutorNames();
 // Declares --threads, the number that MakeExecutor takes.
 Flag& AddThreadsFlag(FlagTable& flags, int64_t* target);
 
-// The executor `name` on `model`. threads: 0 = every CPU that this process may use. Unimplemented
+// The executor `name` on `model`. threads: 0 = every CPU that this process may use; more than a few
+// for each of them are not started, and the log says so. Unimplemented
 // when this build lacks it; else the errors of the executor's own factory.
 Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                std::shared_ptr<const Model> model,

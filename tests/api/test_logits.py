@@ -39,6 +39,12 @@ def test_type_of_keys_and_values():
     assert exact == same != int8
 
 
+def test_thousands_of_threads_change_nothing():
+    few, many = (logits(MOE, "--ids", "5,6,7", "--threads", threads) for threads in (1, 4096))
+    assert many.returncode == 0 and many.stdout == few.stdout
+    assert "only take turns" in many.stderr
+
+
 @pytest.mark.parametrize("arguments, says", [
     ((MOE, "--ids", "5", "--kv-cache-dtype", "fp8"), "int8"),
     ((MOE, "--ids", "5,320"), "320"), ((MOE, "--ids", ""), "ids"), ((MOE, "--ids", "5,x"), "x"), ((MOE,), "--ids"),
