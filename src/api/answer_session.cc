@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "api/errors.h"
@@ -91,6 +92,14 @@ void AnswerSession::Cancel() {
 void AnswerSession::Wake() {
   // One posted pump at a time takes all that has arrived until it runs.
   if (wake_posted_.exchange(true)) return;
+  try {
+    PostPump();
+  } catch (const std::bad_alloc&) {
+    wake_posted_ = false;  // the next event tries again; the engine's thread must not end for it
+  }
+}
+
+void AnswerSession::PostPump() {
   writer_->Post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -99,7 +108,13 @@ void AnswerSession::Wake() {
   });
 }
 
-void AnswerSession::Pump() {
+// An exception (there is no memory) may have lost events that were taken: better an answer that
+// ends with an error than one with a hole.
+void AnswerSession::Pump() try { TakeEvents(); } catch (const std::bad_alloc&) {
+  if (!done_) Fail(ResourceExhausted("the server has no memory left for this answer"), "");
+}
+
+void AnswerSession::TakeEvents() {
   if (done_ || writer_->pending_bytes() > kMaxPendingBytes) return;
   std::string out;
   for (size_t i = 0; i < choices_.size(); ++i) {

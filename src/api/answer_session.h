@@ -86,8 +86,10 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
   AnswerSession(std::shared_ptr<ResponseWriter> writer, std::unique_ptr<const AnswerFormat> format,
                 std::shared_ptr<const void> keep_alive, const AnswerSessionOptions& options);
 
-  void Wake();  // any thread
+  void Wake();  // any thread; does not throw
+  void PostPump();
   void Pump();
+  void TakeEvents();
   void Begin(std::string& out);
   void BeginChoice(size_t index, TokenEvent& event, std::string& out);
   void Consume(size_t index, TokenEvent& event, std::string& out);

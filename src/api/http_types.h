@@ -15,12 +15,14 @@ namespace erne {
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
-  std::string method;   // "POST"
+  std::string method;   // "POST"; of a HEAD "GET"
   std::string path;     // decoded, without the query: "/v1/models"
   std::string query;    // raw, without '?'
   HttpHeaders headers;  // names lower-cased
   std::string body;
   std::string client = {};  // who sent it, for logs: "127.0.0.1:53412"
+
+  bool is_head = false;  // only the head of the answer is sent
 
   // The first value of header `name` (lower case); nullptr when absent.
   const std::string* Header(std::string_view name) const {

@@ -1,6 +1,7 @@
 // Tells when an answer is complete, and how it went.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,7 +21,12 @@ class MeasuredWriter : public ResponseWriter {
 
   MeasuredWriter(std::shared_ptr<ResponseWriter> inner, OnEnd on_end)
       : inner_(std::move(inner)), on_end_(std::move(on_end)), begin_(SteadySeconds()) {}
-  ~MeasuredWriter() override { End(kClientGone); }
+  ~MeasuredWriter() override {
+    try {
+      End(kClientGone);
+    } catch (const std::exception&) {  // no memory to count it
+    }
+  }
 
   void Send(HttpResponse response) override {
     const int status = response.status;

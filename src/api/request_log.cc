@@ -8,7 +8,7 @@
 namespace erne {
 namespace {
 
-constexpr size_t kUsualIdLength = 64;
+constexpr size_t kUsualIdLength = 160;
 
 std::string Milliseconds(const char* name, double from, double to) {
   return StrCat(' ', name, '=', FormatFixed((to - from) * 1000, 1));

@@ -273,7 +273,12 @@ void StreamKeeper::Stream::Begin(HttpResponse head) {
 void StreamKeeper::Stream::Post(std::function<void()> work) {
   loop_->Post([self = shared_from_this(), work = std::move(work)]() mutable {
     if (self->over_ || self->ended_) return;
-    self->running_ ? work() : self->held_.push_back(std::move(work));
+    try {
+      self->running_ ? work() : self->held_.push_back(std::move(work));
+    } catch (...) {
+      self->End();  // part of the answer is lost: no half of it goes on
+      throw;
+    }
   });
 }
 
@@ -295,8 +300,9 @@ void StreamKeeper::Stream::Write(std::string bytes) {
   constexpr std::string_view kEnd = "\n\n";
   std::string_view rest = bytes;
   while (!rest.empty()) {
-    const size_t size = rest.find(kEnd) + kEnd.size();
-    ERNE_CHECK(size <= rest.size()) << "half an event";
+    const size_t end = rest.find(kEnd);
+    ERNE_CHECK(end != std::string_view::npos) << "half an event";
+    const size_t size = end + kEnd.size();
     std::string event = "id: " + std::to_string(last_event() + 1) + "\n";
     event += rest.substr(0, size);
     rest.remove_prefix(size);
@@ -336,8 +342,8 @@ void StreamKeeper::Stream::EndStream() {
   ended_ = true;
   on_drained_ = nullptr;
   on_disconnect_ = nullptr;
-  Deliver();
-  if (!listener_) Wait();
+  if (listener_) return Deliver();  // which waits when that was all
+  Wait();
 }
 
 void StreamKeeper::Stream::Attach(std::shared_ptr<ResponseWriter> listener, HttpResponse head,

@@ -31,6 +31,8 @@
 namespace erne {
 namespace {
 
+// A hang of so many times the watchdog's patience does not end by itself.
+constexpr int64_t kHopelessStalls = 10;
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kStreamPrefix = "/v1/streams/";
 // Unknown field names that are remembered as logged; after so many different ones no more are.
@@ -446,9 +448,15 @@ void Service::Impl::Health(const HttpRequest&, const Reply& reply) {
   reply.SendJson(fault ? 503 : 200, body);
 }
 
-// 200: do not restart it. Whoever gets an answer knows that the process answers.
+// 200: do not restart it. 503 where nothing else will help: readiness keeps requests away, so an
+// engine whose steps fail is not asked again, and one that has hung for long does not come back.
 void Service::Impl::Live(const HttpRequest&, const Reply& reply) {
-  reply.SendJson(200, Json::Of({{"status", "live"}}));
+  const auto model = ready();
+  const auto fault = model == nullptr
+                         ? std::nullopt
+                         : FindFault(model->model->engine->stats(), SteadyMilliseconds(),
+                                     kHopelessStalls * options_.monitor.stall_ms);
+  reply.SendJson(fault ? 503 : 200, Json::Of({{"status", fault ? NameOf(fault->kind) : "live"}}));
 }
 
 void Service::Impl::MetricsText(const HttpRequest&, const Reply& reply) {
@@ -491,6 +499,8 @@ void Service::Impl::ShowModel(const HttpRequest& request, const Reply& reply) {
 }
 
 void Service::Impl::ResumeStream(const HttpRequest& request, const Reply& reply) {
+  // It would take the stream from whoever listens, and show nothing.
+  if (request.is_head) return reply.Send(ErrorResponse(405, "a stream is read with GET"));
   const Result<uint64_t> last_event = LastEventId(request);
   if (!last_event.ok()) return reply.SendError(last_event.status());
   streams_.Resume({.owner = KeyNumber(request, options_.api_keys),

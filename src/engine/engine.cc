@@ -238,8 +238,8 @@ Status Engine::Impl::Submit(GenerationRequest request, std::shared_ptr<TokenStre
       last_step_ms_.store(ToMilliseconds(SteadySeconds()),
                           std::memory_order_relaxed);  // the engine wakes up
     }
-    accepted_.fetch_add(1, std::memory_order_release);
     inbox_.push_back(std::move(active));
+    accepted_.fetch_add(1, std::memory_order_release);
   }
   wake_.notify_one();
   return {};
@@ -357,7 +357,9 @@ void Engine::Impl::DropUnwanted() {
 void Engine::Impl::Step() {
   const int64_t prefilling = scheduler_.num_prefilling();
   const int64_t decoding = scheduler_.num_running() - prefilling;
-  const int64_t prompts = prefilling + scheduler_.num_waiting();
+  // Of those who wait, only as many as there are seats for are let in.
+  const int64_t seats = options_.max_num_seqs - scheduler_.num_running();
+  const int64_t prompts = prefilling + std::min(scheduler_.num_waiting(), seats);
   Guess(decoding, prompts);
   const std::span<const ScheduledRows> step =
       scheduler_.Schedule(pacer_.MaxPromptRows(decoding, prompts, scheduler_.longest_prefilling()));
@@ -365,7 +367,7 @@ void Engine::Impl::Step() {
   StepShape shape = Begin(step);
   Publish();
 
-  const double begin = now_;
+  const double begin = SteadySeconds();
   const Result<std::span<const float>> logits = executor_->Run(batch_);
   SetNow();
   const double seconds = now_ - begin;
@@ -521,6 +523,7 @@ void Engine::Impl::CountPrompt(ActiveRequest& request, int64_t computed) {
 void Engine::Impl::FailRequest(ActiveRequest& request, const Status& status) {
   // What the client asked for is the client's matter; the rest is ours.
   if (status.code() == StatusCode::kInternal) {
+    scheduler_.Distrust(request);
     ERNE_LOG(kError, "engine") << "request " << request.record.id
                                << " failed: " << status.message();
   }

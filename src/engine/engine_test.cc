@@ -367,18 +367,24 @@ TEST(Engine, ShutdownEndsTheRestAfterItsTimeout) {
   ASSERT_TRUE(engine->Submit(Request({1}, 50), running).ok());
   ASSERT_TRUE(engine->Submit(Request({2}, 50), queued).ok());
   gate.WaitForStep(1);
-  std::thread shutdown([&] { engine->Shutdown(0); });
-  // The step in hand still has to finish. Two more stay locked, so that the loop cannot run on
-  // before it is told to stop.
+  std::atomic<bool> stopped{false};
+  std::thread shutdown([&] {
+    engine->Shutdown(0);
+    stopped = true;
+  });
   while (engine->Submit(Request({3}, 1), MakeStream()).ok()) std::this_thread::yield();
-  gate.LetPass(1);
-  gate.Open();
+  // One step at a time, far fewer than the answers have tokens, until the loop sees that it is
+  // over.
+  for (int64_t step = 1; !stopped && step < 40; ++step) {
+    gate.LetPass(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   shutdown.join();
   for (const auto& stream : {running, queued}) {
     const Answer answer = WaitForAnswer(*stream);
-    if (answer.finish == FinishReason::kAbort) {
-      EXPECT_EQ(answer.error.code(), StatusCode::kUnavailable);
-    }
+    EXPECT_EQ(answer.finish, FinishReason::kAbort);
+    EXPECT_EQ(answer.error.code(), StatusCode::kUnavailable);
+    EXPECT_LT(answer.tokens.size(), 50U);
   }
   EXPECT_EQ(engine->stats().kv_blocks_used, 0);
 }
@@ -530,6 +536,22 @@ TEST(Engine, PromptLogprobsComeWithTheFirstToken) {
   }
   request.prompt_logprobs = static_cast<int32_t>(kVocab) + 1;
   EXPECT_EQ(engine->Submit(request, MakeStream()).param(), "prompt_logprobs");
+}
+
+TEST(Engine, WhatIsNotANumberIsNotFoundAgain) {
+  FakeExecutorOptions executor;
+  executor.nan_after_token = 9;
+  const auto engine = MakeEngine(executor, {.max_num_batched_tokens = 16});
+  std::vector<int32_t> prompt(40, 7);
+  prompt.back() = 9;  // its first two blocks are computed, and cached, by then
+  const auto broken = MakeStream();
+  ASSERT_TRUE(engine->Submit(Request(prompt, 3), broken).ok());
+  EXPECT_EQ(WaitForAnswer(*broken).error.code(), StatusCode::kInternal);
+  prompt.back() = 7;
+  const auto whole = MakeStream();
+  ASSERT_TRUE(engine->Submit(Request(prompt, 3), whole).ok());
+  EXPECT_EQ(WaitForAnswer(*whole).tokens, ExpectedAnswer(Request(prompt, 3), kVocab).tokens);
+  EXPECT_EQ(engine->stats().prefix_hits, 0);
 }
 
 TEST(Engine, UrgentRequestsGoFirst) {

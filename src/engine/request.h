@@ -72,8 +72,8 @@ struct TokenEvent {
 class TokenStream {
  public:
   // `wake` (may be empty) is called from the loop thread after an event was added: it must return
-  // at once and must not call back into the stream (post to your own thread). A call may still be
-  // running while Cancel returns.
+  // at once, must not throw and must not call back into the stream (post to your own thread). A
+  // call may still be running while Cancel returns.
   explicit TokenStream(std::function<void()> wake);
 
   // Consumer: moves all pending events to the end of `out`; false when there were none.

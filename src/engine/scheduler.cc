@@ -262,6 +262,11 @@ void Scheduler::Remove(Sequence* sequence) {
   sequence->state = Sequence::State::kRemoved;
 }
 
+void Scheduler::Distrust(const Sequence& sequence) {
+  if (!options_.prefix_caching) return;
+  for (const BlockId block : sequence.blocks) cache_.Erase(block);
+}
+
 const PrefixKey& Scheduler::Parent(const Sequence& sequence, int64_t block) const {
   return block == 0 ? sequence.root : sequence.keys[static_cast<size_t>(block) - 1];
 }
@@ -346,10 +351,7 @@ Status Scheduler::CheckCachedBlocks(const Sequence& sequence) const {
   if (!options_.prefix_caching) return {};
   for (int64_t i = 0; i < NumBlocks(sequence); ++i) {
     const BlockId block = sequence.blocks[static_cast<size_t>(i)];
-    if (!cache_.Has(block)) {
-      if (i * kKvBlockSize >= sequence.cached) continue;
-      return Internal(StrCat("block ", block, ", shared and in use, is not in the cache"));
-    }
+    if (!cache_.Has(block)) continue;
     if ((i + 1) * kKvBlockSize > std::min(sequence.computed, sequence.known()) ||
         i >= static_cast<int64_t>(sequence.keys.size()) ||
         cache_.Find(sequence.keys[static_cast<size_t>(i)], Parent(sequence, i),

@@ -132,6 +132,9 @@ class Scheduler {
 
   // Forgets a sequence, running or waiting, and frees its blocks at once. Between steps.
   void Remove(Sequence* sequence);
+  // The keys and values of a running sequence have turned out not to be numbers: nobody is to find
+  // its blocks in the cache.
+  void Distrust(const Sequence& sequence);
 
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }

@@ -64,7 +64,7 @@ int64_t StepPacer::MaxPromptRows(int64_t decoding, int64_t prompts, int64_t long
   if (step == 0 || prompt_row_seconds_ == 0) return max_rows_;
   const double stretch = std::ldexp(kPromptStretch, static_cast<int>(prompts - 1));
   const double rows = stretch * step / prompt_row_seconds_;
-  const int64_t least = std::max(kLeastPromptRows, (longest + kPromptSteps - 1) / kPromptSteps);
+  const int64_t least = std::max<int64_t>((longest + kPromptSteps - 1) / kPromptSteps, 1);
   const auto measured = static_cast<int64_t>(std::min(rows, 1e9));
   return std::min(std::max(measured, least), max_rows_);
 }
@@ -96,10 +96,9 @@ void StepPacer::Add(const StepShape& step, double seconds) {
     if (prompt_row_seconds_ == 0) prompt_row_seconds_ = seconds / rows;
     return;
   }
-  const double alone = DecodeSeconds(step.decoding);
-  // Time must not run backwards where a step was by chance no longer than without the prompt.
-  const double least = seconds / 100;
-  if (alone > 0) Learn(prompt_row_seconds_, std::max(seconds - alone, least) / rows);
+  // Only what was measured for this very number of sequences is good enough to be taken away.
+  const double alone = decode_seconds_[static_cast<size_t>(step.decoding)];
+  if (alone > 0 && seconds > alone) Learn(prompt_row_seconds_, (seconds - alone) / rows);
 }
 
 void StepPacer::AddGuesses(const StepShape& step, double seconds) {

@@ -4,8 +4,8 @@
 // Prompts. While sequences decode, each row of a prompt in their step makes all of them wait longer
 // for their next token. One prompt gets so many rows that a step takes kPromptStretch of its time
 // longer; for each further prompt that waits it is twice that, so that a crowd is let in quickly.
-// It never gets so few that it would take more than kPromptSteps steps: who waits for a first token
-// has a claim, too. When nobody decodes nobody waits: a step is as large as the budget.
+// The longest prompt at hand gets a kPromptSteps-th of its length in any case: who waits for a
+// first token has a claim, too. When nobody decodes nobody waits: a step is as large as the budget.
 //
 // Guesses. Rows of guesses make a step longer and, where they are right, bring more than one token
 // a sequence. They are worth it when tokens come faster with them than without, and that is what is
@@ -20,7 +20,7 @@ namespace erne {
 
 // What ran in a step.
 struct StepShape {
-  int64_t decoding = 0;     // sequences that had their next token sampled, the prompt behind them
+  int64_t decoding = 0;     // rows that are the newest token of a sequence
   int64_t prompt_rows = 0;  // rows of prompts
   int64_t drafted = 0;      // rows of guesses
   int64_t accepted = 0;     // guesses that were right
@@ -31,10 +31,8 @@ class StepPacer {
  public:
   // A stream among others then still gets its tokens at two thirds of its pace.
   static constexpr double kPromptStretch = 0.45;
-  // Steps in which the longest prompt at hand is computed, whatever was measured.
+  // Alone, a prompt is computed in so many steps at most, whatever was measured.
   static constexpr int64_t kPromptSteps = 64;
-  // Rows of a prompt that are always taken: no step of a real model is felt to be longer for them.
-  static constexpr int64_t kLeastPromptRows = 8;
   // More sequences than these fill a step by themselves, and even intervals matter more.
   static constexpr int64_t kMaxGuessing = 4;
   // Guessing must bring this much more tokens in the same time.

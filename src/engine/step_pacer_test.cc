@@ -64,7 +64,7 @@ TEST(StepPacer, APromptIsNotHeldUpForEver) {
   StepPacer pacer(1, 512);
   pacer.Add({.decoding = 1}, 1e-6);
   pacer.Add({.prompt_rows = 1}, 10.0);
-  EXPECT_EQ(pacer.MaxPromptRows(1, 1, 1), StepPacer::kLeastPromptRows);
+  EXPECT_EQ(pacer.MaxPromptRows(1, 1, 1), 1);
   EXPECT_EQ(pacer.MaxPromptRows(1, 1, 6400), 100);
   EXPECT_EQ(pacer.MaxPromptRows(1, 1, 1'000'000), 512);
 }

@@ -370,7 +370,8 @@ void Connection::Dispatch() {
   if (input_.empty()) input_.shrink_to_fit();
   // Handlers see GET: the answer to HEAD is GET's without its body, which is dropped here (RFC
   // 9110, 9.3.2).
-  if (exchange->is_head) request.method = "GET";
+  request.is_head = exchange->is_head;
+  if (request.is_head) request.method = "GET";
   phase_ = Phase::kAnswering;
   exchange_ = exchange;
   deadline_ = Clock::time_point::max();  // the handler may take as long as it likes

@@ -14,6 +14,9 @@ namespace erne::shake {
 namespace {
 
 constexpr int64_t kLongest = 160;  // tokens of a request: ten blocks
+// Attention over so many is spread over threads, and joined; where the model has the positions.
+constexpr int64_t kManySpans = 1100;
+constexpr KvDType kKvTypes[] = {KvDType::kF32, KvDType::kBF16, KvDType::kF16, KvDType::kInt8};
 
 std::vector<TokenEvent> WaitForEnd(TokenStream& stream) {
   std::vector<TokenEvent> events;
@@ -59,7 +62,8 @@ Round::Round(std::shared_ptr<const Model> model, uint32_t seed, const ShakeOptio
     : model_(std::move(model)),
       options_(options),
       random_(seed),
-      context_(std::min(kLongest, model_->spec.max_positions)) {
+      context_(std::min(Uniform(0, 7) == 0 ? kManySpans : kLongest, model_->spec.max_positions)),
+      kv_dtype_(kKvTypes[static_cast<size_t>(Uniform(0, std::ssize(kKvTypes) - 1))]) {
   for (int64_t i = Uniform(1, 3); i > 0; --i) {
     beginnings_.push_back(RandomTokens(Uniform(1, context_ * 2 / 3)));
   }
@@ -110,8 +114,10 @@ GenerationRequest Round::RandomRequest() {
 
 std::unique_ptr<Engine> Round::MakeEngine(const ExecutorLimits& limits,
                                           const EngineOptions& options, int threads) const {
+  ExecutorLimits all = limits;
+  all.kv_dtype = kv_dtype_;
   Result<std::unique_ptr<Executor>> executor =
-      MakeExecutor(options_.executor, model_, limits, threads, {});
+      MakeExecutor(options_.executor, model_, all, threads, {});
   ERNE_CHECK(executor.ok()) << executor.status().message();
   return std::make_unique<Engine>(std::move(executor).value(), options);
 }
@@ -182,7 +188,7 @@ std::string Round::AnswerTogether(Engine& engine, const std::vector<Answer>& exp
       std::vector<TokenEvent> some;
       stream->WaitAndTake(some);
       stream->Cancel();
-      ++events.cancelled;
+      if (some.empty() || !some.back().finish) ++events.cancelled;
     }
     for (size_t i = 0; i < streams.size(); ++i) {
       std::vector<TokenEvent> got = WaitForEnd(*streams[i]);

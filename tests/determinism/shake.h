@@ -55,7 +55,8 @@ class Round {
   const std::shared_ptr<const Model> model_;
   const ShakeOptions options_;
   std::mt19937 random_;
-  int64_t context_;                               // tokens of a request
+  int64_t context_;  // tokens of a request
+  KvDType kv_dtype_;
   std::vector<std::vector<int32_t>> beginnings_;  // prompts share them
   std::vector<GenerationRequest> requests_;
 };
