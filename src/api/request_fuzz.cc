@@ -18,8 +18,9 @@ void CheckFault(const Status& status) {
   ERNE_CHECK(status.code() == StatusCode::kInvalidArgument && !status.message().empty());
 }
 
-void CheckOptions(const RequestOptions& options) {
-  ERNE_CHECK(options.choices >= 1 && options.max_tokens.value_or(1) >= 1);
+// least_tokens: of max_tokens; a completion that echoes its prompt may ask for none.
+void CheckOptions(const RequestOptions& options, int64_t least_tokens) {
+  ERNE_CHECK(options.choices >= 1 && options.max_tokens.value_or(1) >= least_tokens);
   ERNE_CHECK(options.min_tokens >= 0 && options.logprobs >= -1 && options.logprobs <= 20);
   ERNE_CHECK(options.temperature.value_or(1) >= 0 && options.repetition_penalty.value_or(1) > 0);
   ERNE_CHECK(options.top_p.value_or(1) > 0 && options.top_p.value_or(1) <= 1);
@@ -34,7 +35,7 @@ void CheckChat(std::string_view body) {
   std::vector<std::string> unknown;
   const Result<ChatRequest> request = ParseChatRequest(body, unknown);
   if (!request.ok()) return CheckFault(request.status());
-  CheckOptions(request->options);
+  CheckOptions(request->options, 1);
   for (const Json& message : request->conversation.messages.AsArray()) {
     ERNE_CHECK(message.Find("role")->is_string() && message.Find("content")->is_string());
   }
@@ -44,7 +45,7 @@ void CheckCompletion(std::string_view body) {
   std::vector<std::string> unknown;
   const Result<CompletionRequest> request = ParseCompletionRequest(body, unknown);
   if (!request.ok()) return CheckFault(request.status());
-  CheckOptions(request->options);
+  CheckOptions(request->options, request->echo ? 0 : 1);
   ERNE_CHECK(!request->prompts.empty());
   const auto prompts = static_cast<int64_t>(request->prompts.size());
   ERNE_CHECK(prompts * request->options.choices <= CompletionRequest::kMaxAnswers);

@@ -103,7 +103,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::Ask(const std::string& reques
     const size_t count = co_await socket_.async_read_some(
         asio::buffer(buffer), asio::redirect_error(asio::use_awaitable, error));
     waiting_since_ = Clock::time_point::max();
-    if (error == asio::error::eof && pending.empty()) {
+    if (error == asio::error::eof && pending.empty() && parser.got_some()) {
       parser.put_eof(error);  // the end of a body without a length
       if (!error && parser.is_done()) break;
       error = asio::error::eof;
