@@ -41,7 +41,7 @@ def tidy(*arguments, path=None):
     return subprocess.run([TIDY, *arguments], capture_output=True, text=True, env=environment)
 
 
-@pytest.mark.parametrize("name, reason", [("no/such.cc", "no such file"), ("README.md", "is not below src or tests"),
+@pytest.mark.parametrize("name, reason", [("no/such.cc", "no such file"), ("README.md", "is not below src, tests, bench"),
                                           ("src/base/CMakeLists.txt", "is no .cc, .h or .inc")])
 def test_tidy_refuses_what_it_cannot_check(tmp_path, name, reason):
     stand_in(tmp_path, "exit 1")
