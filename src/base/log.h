@@ -47,12 +47,12 @@ class LogLine {
       : level_(level), component_(component), line_(line) {}
   LogLine(const LogLine&) = delete;
   LogLine& operator=(const LogLine&) = delete;
-  // A line that there is no memory for is lost: a destructor must not throw, least of all where
-  // somebody reports that memory is short.
   ~LogLine() {
     try {
       WriteLog(level_, component_, line_, stream_.str());
     } catch (const std::bad_alloc&) {
+      // A line that there is no memory for is lost: a destructor must not throw, least of all where
+      // somebody reports that memory is short.
     }
   }
   std::ostream& stream() { return stream_; }
