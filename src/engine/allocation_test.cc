@@ -98,8 +98,8 @@ TEST(AllocationTest, TheCounterSeesEveryKindOfAllocation) {
   std::unique_ptr<int> plain = std::make_unique<int>(1);
   void* volatile zeroed = std::calloc(3, 5);
   void* volatile aligned = std::aligned_alloc(64, 128);
-  zeroed = std::realloc(zeroed, 100);
-  std::free(zeroed);
+  void* volatile grown = std::realloc(zeroed, 100);
+  std::free(grown);
   std::free(aligned);
   EXPECT_EQ(allocations.load() - before, 4);
 }
