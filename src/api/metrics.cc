@@ -73,6 +73,19 @@ Buckets TokenCountBuckets(int64_t most) {
   return buckets;
 }
 
+// Families that are told under a second name, too.
+struct Alias {
+  const char* of;
+  const char* name;
+  const char* help;
+};
+constexpr Alias kAliases[] = {
+    {"vllm:request_generation_tokens", "vllm:request_max_num_generation_tokens",
+     "Generated tokens of a request; each of n answers by itself."},
+    {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds",
+     "The old name of vllm:inter_token_latency_seconds."},
+};
+
 Labels LabelsOf(const MeasuredModel& model) {
   return {{"model_name", model.name}, {"engine", "0"}};
 }
@@ -221,8 +234,6 @@ struct ModelMetrics::Series {
     prompt_tokens = histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens);
     generation_tokens =
         histogram("vllm:request_generation_tokens", "Generated tokens of a request.", tokens);
-    most_tokens = histogram("vllm:request_max_num_generation_tokens",
-                            "Generated tokens of a request; each of n answers by itself.", tokens);
     max_tokens = histogram("vllm:request_params_max_tokens", "max_tokens of a request.", tokens);
     choices = histogram("vllm:request_params_n", "n of a request.", ChoiceBuckets());
     step_tokens = histogram("vllm:iteration_tokens_total", "Tokens in a step.", StepTokenBuckets());
@@ -230,9 +241,6 @@ struct ModelMetrics::Series {
                             FirstTokenBuckets());
     next_token = histogram("vllm:inter_token_latency_seconds", "From one token to the next.",
                            TokenIntervalBuckets());
-    next_token_old =
-        histogram("vllm:time_per_output_token_seconds",
-                  "The old name of vllm:inter_token_latency_seconds.", TokenIntervalBuckets());
     total = histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.",
                       LatencyBuckets());
     queue = histogram("vllm:request_queue_time_seconds", "From arrival to the first step.",
@@ -260,13 +268,11 @@ struct ModelMetrics::Series {
 
   Histogram* prompt_tokens;
   Histogram* generation_tokens;
-  Histogram* most_tokens;
   Histogram* max_tokens;
   Histogram* choices;
   Histogram* step_tokens;
   Histogram* first_token;
   Histogram* next_token;
-  Histogram* next_token_old;
   Histogram* total;
   Histogram* queue;
   Histogram* inference;
@@ -291,19 +297,14 @@ void ModelMetrics::OnStep(const StepRecord& step) {
 
 void ModelMetrics::OnFirstToken(double seconds) { series_->first_token->Observe(seconds); }
 
-void ModelMetrics::OnNextToken(double seconds) {
-  series_->next_token->Observe(seconds);
-  series_->next_token_old->Observe(seconds);
-}
+void ModelMetrics::OnNextToken(double seconds) { series_->next_token->Observe(seconds); }
 
 void ModelMetrics::OnEnd(const RequestRecord& request) {
   series_->ends.at(EndReason(request.finish))->Increment();
   // What was cut short says nothing about how long answers are or take.
   if (!request.finish || *request.finish == FinishReason::kAbort) return;
-  const auto generated = static_cast<double>(request.generated_tokens);
   series_->prompt_tokens->Observe(static_cast<double>(request.prompt_tokens));
-  series_->generation_tokens->Observe(generated);
-  series_->most_tokens->Observe(generated);
+  series_->generation_tokens->Observe(static_cast<double>(request.generated_tokens));
   series_->max_tokens->Observe(static_cast<double>(request.max_tokens));
   series_->total->Observe(request.last_token - request.arrived);
   series_->queue->Observe(request.started - request.arrived);
@@ -347,7 +348,12 @@ std::string Metrics::Text(std::span<const ModelState> models) const {
   AddTotals(snapshot);
   std::vector<MetricFamily> families = snapshot.Take();
   for (MetricFamily& family : registry_->registry.Collect()) {
-    if (!family.metric.empty()) families.push_back(std::move(family));
+    if (family.metric.empty()) continue;
+    for (const Alias& alias : kAliases) {
+      if (family.name != alias.of) continue;
+      families.push_back({alias.name, alias.help, family.type, family.metric});
+    }
+    families.push_back(std::move(family));
   }
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -1,10 +1,7 @@
 #include "api/monitor.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <chrono>
 #include <semaphore>
-#include <sstream>
 #include <string>
 #include <thread>
 
@@ -12,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "api/model_observer.h"
+#include "api/test_log.h"
 #include "api/test_model.h"
-#include "base/log.h"
 
 namespace erne {
 namespace {
@@ -28,31 +25,13 @@ GenerationRequest Request(int64_t max_tokens) {
   return request;
 }
 
-class MonitorTest : public testing::Test {
+class MonitorTest : public LogTest {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "erne-log-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    ASSERT_TRUE(InitLogging({.file = folder_ + "/log"}).ok());
-  }
-  void TearDown() override {
-    EXPECT_TRUE(InitLogging({}).ok());
-    std::filesystem::remove_all(folder_);
-  }
-  std::string Log() const {
-    std::ifstream file(folder_ + "/log");
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
   void WaitForLog(const std::string& text) const {
     while (Log().find(text) == std::string::npos) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-
-  std::string folder_;
 };
 
 TEST_F(MonitorTest, LogsStatsAStallAndTheRecovery) {

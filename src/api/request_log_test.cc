@@ -1,8 +1,6 @@
 #include "api/request_log.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/test_log.h"
 #include "base/strings.h"
 
 namespace erne {
@@ -50,26 +49,14 @@ TEST(DescribeRequest, LeavesOutWhatWasNotReached) {
             "preemptions=2 queue_ms=3.1 first_token_ms=85.0 total_ms=1530.0");
 }
 
-class RequestLogTest : public testing::Test {
+class RequestLogTest : public LogTest {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "erne-log-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    ASSERT_TRUE(InitLogging({.file = folder_ + "/log"}).ok());
-  }
-  void TearDown() override {
-    EXPECT_TRUE(InitLogging({}).ok());
-    std::filesystem::remove_all(folder_);
-  }
   std::vector<std::string> Lines() const {
-    std::ifstream file(folder_ + "/log");
+    std::istringstream log(Log());
     std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    for (std::string line; std::getline(log, line);) lines.push_back(line);
     return lines;
   }
-
-  std::string folder_;
 };
 
 TEST_F(RequestLogTest, WritesEachRequestOnceInOrder) {

@@ -190,7 +190,7 @@ Result<std::unique_ptr<Executor>> MakeExecutorFor(const ServeOptions& options,
   limits.max_sequences = options.max_num_seqs;
   limits.max_context = plan.max_context;
   limits.num_blocks = plan.num_blocks;
-  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
+  limits.kv_dtype = plan.kv_dtype;
   return MakeExecutor(options.executor, model, limits, static_cast<int>(threads), progress);
 }
 
@@ -338,6 +338,7 @@ Status WarmUp(const ServedModel& model, const ServeOptions& options) {
   // One sequence alone, and several at once.
   for (const int64_t together : {int64_t{1}, std::min<int64_t>(options.max_num_seqs, 4)}) {
     std::vector<GenerationRequest> requests;
+    requests.reserve(static_cast<size_t>(together));
     for (int64_t i = 0; i < together; ++i) {
       requests.push_back(WarmUpRequest(engine, kWarmUpPrompt, kWarmUpAnswer, -1 - i));
     }

@@ -67,6 +67,7 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, int64_t threads, const MemoryPlan
 MemoryPlan PlanFor(const ModelSpec& spec, const MemoryNeeds& needs, int64_t context) {
   MemoryPlan plan;
   plan.max_context = context;
+  plan.kv_dtype = needs.kv_dtype;
   plan.block_bytes = KvBlockBytes(spec, needs.kv_dtype);
   const int64_t one = BlocksForTokens(context);
   plan.num_blocks = std::min(one * std::min(needs.max_num_seqs, kFullContexts),

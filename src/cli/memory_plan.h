@@ -39,6 +39,7 @@ struct MemoryPlan {
   int64_t max_rows = 0;  // tokens of one step: max_num_batched_tokens, as far as the pool has room
   int64_t max_logit_rows = 0;  // of them, those with logits: what the executor is to be made for
   int64_t num_blocks = 0;      // of the KV pool
+  KvDType kv_dtype = KvDType::kF32;
   uint64_t block_bytes = 0;
   uint64_t weight_bytes = 0;     // as in MemoryNeeds
   uint64_t workspace_bytes = 0;  // an estimate; the executor knows

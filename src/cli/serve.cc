@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
@@ -28,9 +27,11 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/strings.h"
+#include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/load_served_model.h"
 #include "cli/serve_options.h"
+#include "http/host_and_port.h"
 #include "http/server.h"
 #include "kv/block_pool.h"
 
@@ -75,13 +76,11 @@ void RaiseDescriptorLimit() {
 // The start fails: the log gets the reason, and so does the terminal when the log is a file.
 int FailStart(const ServeOptions& options, const Status& status) {
   ERNE_LOG(kError, "serve") << status.message();
-  if (!options.log.file.empty()) std::fprintf(stderr, "erne serve: %s\n", status.message().c_str());
-  return 1;
+  return options.log.file.empty() ? 1 : Fail("serve", status, 1);
 }
 
 std::string Url(const std::string& host, uint16_t port) {
-  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
-  return bare_ipv6 ? StrCat("http://[", host, "]:", port) : StrCat("http://", host, ":", port);
+  return StrCat("http://", HostAndPort(host, port));
 }
 
 void LogCircumstances(const ServeOptions& options) {
@@ -273,18 +272,11 @@ int Serve(const ServeOptions& options) {
 
 int RunServe(const std::vector<std::string>& arguments) {
   const Result<ServeCommandLine> line = ParseServeFlags(arguments, UserLanguage());
-  if (!line.ok()) {
-    std::fprintf(stderr, "erne serve: %s\n", line.status().message().c_str());
-    return 2;
-  }
-  if (!line->help.empty()) {
-    std::fputs(line->help.c_str(), stdout);
-    return 0;
-  }
+  if (!line.ok()) return Fail("serve", line.status(), 2);
+  if (!line->help.empty()) return PrintAndEnd("serve", line->help, 0);
   const ServeOptions& options = line->options;
   if (const Status status = InitLogging(options.log); !status.ok()) {
-    std::fprintf(stderr, "erne serve: --log-file: %s\n", status.message().c_str());
-    return 1;
+    return Fail("serve", status.WithContext("--log-file"), 1);
   }
   RaiseDescriptorLimit();
   const sigset_t signals = ServerSignals();

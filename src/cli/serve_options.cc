@@ -256,8 +256,8 @@ Result<SpeculationOptions> ParseSpeculation(const std::string& text) {
   }
   const std::pair<std::string_view, int64_t*> numbers[] = {
       {"num_speculative_tokens", &options.max_draft_tokens},
-      {"prompt_lookup_max", &options.max_ngram},
-      {"prompt_lookup_min", &options.min_ngram}};
+      {"prompt_lookup_max", &options.rule.max_ngram},
+      {"prompt_lookup_min", &options.rule.min_ngram}};
   for (const auto& [key, value] : json->AsObject()) {
     if (key == "method") {
       if (!value.is_string() || value.AsString() != "ngram") {
@@ -273,7 +273,7 @@ Result<SpeculationOptions> ParseSpeculation(const std::string& text) {
     }
     *number->second = value.AsInt();
   }
-  options.min_ngram = std::min(options.min_ngram, options.max_ngram);
+  options.rule.min_ngram = std::min(options.rule.min_ngram, options.rule.max_ngram);
   return options;
 }
 

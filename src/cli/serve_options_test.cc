@@ -65,8 +65,8 @@ TEST(ServeOptionsTest, SpeculationInVllmsSpelling) {
              R"({"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_max": 3})"})
           .speculation;
   EXPECT_EQ(set.max_draft_tokens, 6);
-  EXPECT_EQ(set.max_ngram, 3);
-  EXPECT_EQ(set.min_ngram, 2);
+  EXPECT_EQ(set.rule.max_ngram, 3);
+  EXPECT_EQ(set.rule.min_ngram, 2);
   EXPECT_TRUE(set.measured);
   const auto fault = [](const char* text) { return Error({"--speculative-config", text}); };
   EXPECT_THAT(fault("on"), HasSubstr("'on' is not auto, off or a JSON object"));

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/active_request.h"
 #include "engine/block_times.h"
+#include "engine/prompt_lookup.h"
 #include "engine/scheduler.h"
 #include "engine/step_pacer.h"
 #include "sampling/sampler.h"
@@ -25,20 +27,12 @@
 namespace erne {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
-int64_t ToMilliseconds(double seconds) { return static_cast<int64_t>(seconds * 1000); }
-
 // The options that the executor allows.
 EngineOptions Fit(EngineOptions options, const ExecutorLimits& limits) {
   ERNE_CHECK(options.max_num_seqs > 0 && options.max_num_batched_tokens > 0 &&
              options.max_num_queued_reqs >= 0);
-  ERNE_CHECK(options.speculation.min_ngram > 0 &&
-             options.speculation.max_ngram >= options.speculation.min_ngram &&
+  const PromptLookupRule& rule = options.speculation.rule;
+  ERNE_CHECK(rule.min_ngram > 0 && rule.max_ngram >= rule.min_ngram &&
              options.speculation.max_draft_tokens >= 0);
   ERNE_CHECK(limits.max_rows > 0 && limits.max_logit_rows > 0 && limits.max_sequences > 0 &&
              limits.max_context > 0 && limits.num_blocks > 0);
@@ -67,6 +61,10 @@ SchedulerOptions ToScheduler(const EngineOptions& options, const ExecutorLimits&
 SequenceRows::Logits LogitsOf(const ScheduledRows& rows) {
   if (rows.logits == 0) return SequenceRows::Logits::kNone;
   return rows.logits == 1 ? SequenceRows::Logits::kLast : SequenceRows::Logits::kAll;
+}
+
+std::span<const float> RowOf(std::span<const float> rows, int64_t row, int64_t width) {
+  return rows.subspan(static_cast<size_t>(row * width), static_cast<size_t>(width));
 }
 
 }  // namespace
@@ -171,7 +169,7 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
                  block_times_ ? &*block_times_ : nullptr),
       pacer_(options_.max_num_seqs, options_.max_num_batched_tokens),
       scratch_(vocab_size_),
-      last_step_ms_(ToMilliseconds(SteadySeconds())) {
+      last_step_ms_(SteadyMilliseconds()) {
   batch_.reserve(static_cast<size_t>(options_.max_num_seqs));
   guesses_.reserve(static_cast<size_t>(options_.speculation.max_draft_tokens));
   thread_ = std::thread([this] { Loop(); });
@@ -235,8 +233,7 @@ Status Engine::Impl::Submit(GenerationRequest request, std::shared_ptr<TokenStre
                                       " requests run and ", options_.max_num_queued_reqs, " wait"));
     }
     if (accepted_.load(std::memory_order_relaxed) == 0) {
-      last_step_ms_.store(ToMilliseconds(SteadySeconds()),
-                          std::memory_order_relaxed);  // the engine wakes up
+      last_step_ms_.store(SteadyMilliseconds(), std::memory_order_relaxed);  // the engine wakes up
     }
     inbox_.push_back(std::move(active));
     accepted_.fetch_add(1, std::memory_order_release);
@@ -372,7 +369,7 @@ void Engine::Impl::Step() {
   SetNow();
   const double seconds = now_ - begin;
   steps_.fetch_add(1, std::memory_order_relaxed);
-  last_step_ms_.store(ToMilliseconds(now_), std::memory_order_relaxed);
+  last_step_ms_.store(SteadyMilliseconds(), std::memory_order_relaxed);
   if (!logits.ok()) return FailStep(step, logits.status());
   consecutive_failed_steps_.store(0, std::memory_order_relaxed);
   const int64_t accepted_before = accepted_tokens_.load(std::memory_order_relaxed);
@@ -395,11 +392,10 @@ void Engine::Impl::Guess(int64_t decoding, int64_t prompts) {
       (options.measured && !pacer_.WantsGuesses(decoding, prompts))) {
     return;
   }
-  const PromptLookupRule rule{.max_ngram = options.max_ngram, .min_ngram = options.min_ngram};
   for (const std::unique_ptr<ActiveRequest>& request : live_) {
     if (request->state == Sequence::State::kRunning && request->has_output() &&
         request->computed + 1 == request->known()) {
-      request->Guess(rule, options.max_draft_tokens);
+      request->Guess(options.rule, options.max_draft_tokens);
     }
   }
 }
@@ -449,11 +445,10 @@ void Engine::Impl::DeliverRows(const ScheduledRows& rows, std::span<const float>
   auto& request = static_cast<ActiveRequest&>(*rows.sequence);
   CountPrompt(request, rows.start + rows.count);
   if (request.prompt_logits) {
-    const auto vocab = static_cast<size_t>(vocab_size_);
     const int64_t first = rows.start + rows.count - rows.logits;
     for (int64_t i = 0; i < rows.logits; ++i) {
-      const Status status = request.CollectPromptLogprobs(
-          first + i, logits.subspan(static_cast<size_t>(i) * vocab, vocab), scratch_);
+      const Status status =
+          request.CollectPromptLogprobs(first + i, RowOf(logits, i, vocab_size_), scratch_);
       if (!status.ok()) return FailRequest(request, status);
     }
   }
@@ -466,29 +461,26 @@ void Engine::Impl::DeliverRows(const ScheduledRows& rows, std::span<const float>
 // logits behind a right guess are those that a step of its own would have brought.
 void Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const float> logits) {
   auto& request = static_cast<ActiveRequest&>(*rows.sequence);
-  const auto vocab = static_cast<size_t>(vocab_size_);
   request.TakeGuesses(guesses_);
-  const size_t drafted = guesses_.size();
+  const auto drafted = static_cast<int64_t>(guesses_.size());
   if (!request.has_output()) request.ReserveAnswer(options_.speculation.max_draft_tokens);
-  size_t row = static_cast<size_t>(rows.logits) - 1 - drafted;
-  for (size_t accepted = 0;; ++accepted, ++row) {
-    Result<SampledToken> sampled = request.Sample(logits.subspan(row * vocab, vocab), scratch_);
-    if (!sampled.ok()) {
-      return FailRequest(request, sampled.status());
-    }
+  const int64_t newest = rows.logits - 1 - drafted;
+  for (int64_t accepted = 0;; ++accepted) {
+    Result<SampledToken> sampled =
+        request.Sample(RowOf(logits, newest + accepted, vocab_size_), scratch_);
+    if (!sampled.ok()) return FailRequest(request, sampled.status());
     const int32_t token = sampled->token;
     TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
     event.finish = request.Accept(token);
     if (event.finish == FinishReason::kStop) event.stop_token = token;
     generated_tokens_.fetch_add(1, std::memory_order_relaxed);
-    const bool goes_on = !event.finish && accepted < drafted && token == guesses_[accepted];
+    const bool goes_on =
+        !event.finish && accepted < drafted && token == guesses_[static_cast<size_t>(accepted)];
     if (goes_on) {
       accepted_tokens_.fetch_add(1, std::memory_order_relaxed);
     } else {
-      scheduler_.Commit(rows, static_cast<int64_t>(drafted - accepted));
-      if (drafted > 0) {
-        request.JudgeGuesses(static_cast<int64_t>(drafted), static_cast<int64_t>(accepted));
-      }
+      scheduler_.Commit(rows, drafted - accepted);
+      if (drafted > 0) request.JudgeGuesses(drafted, accepted);
     }
     Send(request, std::move(event));
     if (!goes_on) return;

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/observer.h"
+#include "engine/prompt_lookup.h"
 #include "engine/request.h"
 #include "executor/executor.h"
 
@@ -17,8 +18,7 @@ namespace erne {
 // same with it and without, whatever the temperature; it is used while it is measured to pay.
 struct SpeculationOptions {
   int64_t max_draft_tokens = 0;  // guesses in a step; 0: off
-  int64_t max_ngram = 4;         // tokens that must have occurred before: the longest match wins
-  int64_t min_ngram = 2;
+  PromptLookupRule rule = {};
   bool measured = true;  // false (tests): also where it does not pay
 };
 

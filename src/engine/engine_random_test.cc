@@ -24,8 +24,7 @@ class RandomRound {
     options_.max_num_batched_tokens = Uniform(1, 64);
     options_.enable_prefix_caching = Uniform(0, 3) > 0;
     options_.speculation = {.max_draft_tokens = Uniform(0, 5),
-                            .max_ngram = 2,
-                            .min_ngram = 1,
+                            .rule = {.max_ngram = 2, .min_ngram = 1},
                             .measured = Uniform(0, 3) == 0};
     for (int64_t i = 0; i < 100; ++i) common_.push_back(RandomToken());
   }

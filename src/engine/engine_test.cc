@@ -602,7 +602,8 @@ TEST(Engine, AnOverdueRequestEndsWithAnError) {
 
 TEST(Engine, GuessesChangeStepsAndNothingElse) {
   EngineOptions options;
-  options.speculation = {.max_draft_tokens = 4, .max_ngram = 2, .min_ngram = 1, .measured = false};
+  options.speculation = {
+      .max_draft_tokens = 4, .rule = {.max_ngram = 2, .min_ngram = 1}, .measured = false};
   options.enable_prefix_caching = false;
   const auto engine = MakeEngine({}, options);
   GenerationRequest request = Request({5, 6, 7, 8, 5}, 40);

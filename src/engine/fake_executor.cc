@@ -4,24 +4,13 @@
 #include <limits>
 
 #include "base/check.h"
+#include "engine/test_prefix.h"
 #include "executor/batch_check.h"
 
 namespace erne {
 namespace {
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-uint64_t Mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
 constexpr uint64_t kEmptyPrefix = 0x65726E65;
-
-uint64_t Extend(uint64_t prefix, int32_t token) {
-  return Mix(prefix ^ Mix(static_cast<uint64_t>(token) + 1));
-}
 
 // In [-4, 4), with many distinct values and a few ties.
 void FillLogits(uint64_t prefix, std::span<float> row) {
@@ -51,7 +40,7 @@ ExecutorInfo FakeExecutor::info() const {
 
 std::vector<float> FakeExecutor::LogitsAfter(std::span<const int32_t> tokens, int64_t vocab_size) {
   uint64_t prefix = kEmptyPrefix;
-  for (const int32_t token : tokens) prefix = Extend(prefix, token);
+  for (const int32_t token : tokens) prefix = ExtendPrefix(prefix, token);
   std::vector<float> row(static_cast<size_t>(vocab_size));
   FillLogits(prefix, row);
   return row;
@@ -66,7 +55,7 @@ uint64_t FakeExecutor::ReadPrefix(const SequenceRows& rows) {
     Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
     ERNE_CHECK(slot.position == position)
         << "position " << position << " is read from a slot that holds position " << slot.position;
-    prefix = Extend(prefix, slot.token);
+    prefix = ExtendPrefix(prefix, slot.token);
     ERNE_CHECK(slot.prefix == prefix) << "position " << position << " belongs to another sequence";
     ERNE_CHECK(slot.written_in_run != runs_) << "position " << position << " is not there yet";
     slot.read_in_run = runs_;
@@ -81,7 +70,7 @@ int64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix, int64
   int64_t position = rows.start;
   int64_t written = 0;
   for (const int32_t token : rows.tokens) {
-    prefix = Extend(prefix, token);
+    prefix = ExtendPrefix(prefix, token);
     Slot& slot = slots_[static_cast<size_t>(KvSlot(rows.blocks, position))];
     ERNE_CHECK(slot.written_in_run != runs_) << "two rows of a step write position " << position;
     ERNE_CHECK(slot.read_in_run != runs_) << "position " << position << " is written and shared";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "engine/test_prefix.h"
 
 namespace erne {
 namespace {
@@ -12,22 +13,11 @@ namespace {
 // So few that sequences often go on alike.
 constexpr int64_t kVocab = 3;
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-uint64_t Mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
 uint64_t EmptyPrefix(int64_t salt) { return Mix(static_cast<uint64_t>(salt)); }
-uint64_t Extend(uint64_t prefix, int32_t token) {
-  return Mix(prefix ^ Mix(static_cast<uint64_t>(token) + 1));
-}
 // What the model says after these tokens (whatever the salt).
 int32_t NextToken(std::span<const int32_t> tokens) {
   uint64_t prefix = EmptyPrefix(0);
-  for (const int32_t token : tokens) prefix = Extend(prefix, token);
+  for (const int32_t token : tokens) prefix = ExtendPrefix(prefix, token);
   return static_cast<int32_t>(prefix % kVocab);
 }
 
@@ -314,7 +304,7 @@ Status SchedulerSimulator::CheckAdmission(Life& life) {
   int64_t could_hit = 0;
   uint64_t prefix = EmptyPrefix(life.salt);
   for (int64_t i = 0; may_hit && i + 1 < life.known(); ++i) {
-    prefix = Extend(prefix, life.tokens[static_cast<size_t>(i)]);
+    prefix = ExtendPrefix(prefix, life.tokens[static_cast<size_t>(i)]);
     if ((i + 1) % kKvBlockSize != 0) continue;
     if (!findable_.contains(prefix)) break;
     could_hit = i + 1;
@@ -348,7 +338,7 @@ Status SchedulerSimulator::Read(const ScheduledRows& rows) {
   const auto& life = static_cast<const Life&>(*rows.sequence);
   uint64_t prefix = EmptyPrefix(life.salt);
   for (int64_t i = 0; i < rows.start; ++i) {
-    prefix = Extend(prefix, life.tokens[static_cast<size_t>(i)]);
+    prefix = ExtendPrefix(prefix, life.tokens[static_cast<size_t>(i)]);
     ERNE_RETURN_IF_ERROR(Expect(Slot(life, i) == prefix, "position ", i, " of sequence ",
                                 life.arrival, " holds something else"));
   }
@@ -359,7 +349,7 @@ Status SchedulerSimulator::Write(const ScheduledRows& rows) {
   const auto& life = static_cast<const Life&>(*rows.sequence);
   uint64_t prefix = EmptyPrefix(life.salt);
   for (int64_t i = 0; i < rows.start + rows.count; ++i) {
-    prefix = Extend(prefix, life.tokens[static_cast<size_t>(i)]);
+    prefix = ExtendPrefix(prefix, life.tokens[static_cast<size_t>(i)]);
     if (i < rows.start) continue;
     const BlockId block = life.blocks[static_cast<size_t>(i / kKvBlockSize)];
     ERNE_RETURN_IF_ERROR(Expect(scheduler_->pool().references(block) == 1, "sequence ",
@@ -426,7 +416,7 @@ void SchedulerSimulator::RememberFullBlocks(const Life& life, int64_t start) {
   if (!options_.prefix_caching) return;
   uint64_t prefix = EmptyPrefix(life.salt);
   for (int64_t i = 0; i < life.computed; ++i) {
-    prefix = Extend(prefix, life.tokens[static_cast<size_t>(i)]);
+    prefix = ExtendPrefix(prefix, life.tokens[static_cast<size_t>(i)]);
     if (i < start || (i + 1) % kKvBlockSize != 0) continue;
     // Where two hold the same, the first one is found.
     findable_.try_emplace(prefix, life.blocks[static_cast<size_t>(i / kKvBlockSize)]);

@@ -8,10 +8,10 @@
 
 namespace erne {
 
-// "127.0.0.1:8000", "[::1]:8000".
+// "127.0.0.1:8000", "[::1]:8000", whether the address comes in its brackets or not.
 inline std::string HostAndPort(const std::string& host, uint16_t port) {
-  return host.find(':') == std::string::npos ? StrCat(host, ":", port)
-                                             : StrCat("[", host, "]:", port);
+  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  return bare_ipv6 ? StrCat("[", host, "]:", port) : StrCat(host, ":", port);
 }
 
 }  // namespace erne

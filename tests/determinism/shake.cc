@@ -158,8 +158,7 @@ EngineOptions Round::ShakenOptions() {
   options.max_num_batched_tokens = 64;
   options.enable_prefix_caching = Uniform(0, 5) > 0;
   options.speculation.max_draft_tokens = Uniform(0, 2) == 0 ? 0 : Uniform(1, 6);
-  options.speculation.min_ngram = 1;
-  options.speculation.max_ngram = 3;
+  options.speculation.rule = {.max_ngram = 3, .min_ngram = 1};
   options.speculation.measured = false;
   return options;
 }
