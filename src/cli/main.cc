@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include "base/strings.h"
+#include "cli/bench.h"
 #include "cli/flags.h"
 #include "cli/health.h"
 #include "cli/logits.h"
 #ifdef ERNE_HAVE_SERVER
 #include "cli/chat.h"
 #include "cli/inspect.h"
+#include "cli/model_files.h"
 #include "cli/serve.h"
 #include "cli/tokenize.h"
 #endif
@@ -42,6 +44,14 @@ constexpr auto RunInspect = NotInCore;
 constexpr auto RunTokenize = NotInCore;
 #endif
 
+int RunBenchHere(const std::vector<std::string>& arguments) {
+  BenchDoors doors;
+#ifdef ERNE_HAVE_SERVER
+  doors.open = [](const std::string& model) { return OpenModelFiles(model); };
+#endif
+  return RunBench(arguments, doors);
+}
+
 const std::vector<Subcommand>& Subcommands() {
   static const std::vector<Subcommand> table = {
       {"serve",
@@ -62,6 +72,10 @@ const std::vector<Subcommand>& Subcommands() {
        {"print logits, greedy ids and experts for token ids",
         "打印给定 token id 的 logits、贪心续写与所选专家"},
        RunLogits},
+      {"bench",
+       {"measure how fast a model runs here, and how fast it could",
+        "测量模型在本机的运行速度及其上限"},
+       RunBenchHere},
   };
   return table;
 }

@@ -1,0 +1,81 @@
+// What the benchmarks of one executor share: the model, the executor on it, the proof that it
+// computes what the reference executor does, the roof, and how results are told.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "bench/agreement.h"
+#include "bench/roof.h"
+#include "bench/timing.h"
+#include "bench/work.h"
+#include "cli/bench_model.h"
+#include "cli/flags.h"
+#include "cli/output_file.h"
+#include "executor/executor.h"
+
+namespace erne {
+
+struct BenchOptions {
+  BenchModelOptions model;
+  int64_t turns = 5;
+  int64_t verify = 8;  // tokens compared with the reference executor
+  std::string json;    // file; empty: none
+};
+
+// Declares them all.
+void AddBenchFlags(FlagTable& flags, BenchOptions& options);
+
+// Numbers of a list flag, each in [low, high]; an error names the flag and the text.
+Result<std::vector<int64_t>> ParseNumbers(const std::string& flag,
+                                          const std::vector<std::string>& texts, int64_t low,
+                                          int64_t high);
+
+// One run of a benchmark, from its beginning to what it prints.
+class BenchSession {
+ public:
+  // Makes the output file, the model and the executor, and compares it with the reference
+  // executor; prints what it finds. Afterwards the executor alone holds weights.
+  // limits: of the executor; the type of keys and values and what the comparison needs are filled
+  // in.
+  static Result<std::unique_ptr<BenchSession>> Start(std::string command, const FlagTable& flags,
+                                                     const BenchOptions& options,
+                                                     const OpenModel& open, ExecutorLimits limits);
+
+  // Runs each case once, so that all is touched, and notes the memory that this took; then times
+  // them beside the roof. Prints the table and writes the file.
+  Status Time(std::vector<bench::Case> cases);
+
+  Executor& executor() { return *executor_; }
+  const bench::ModelWork& work() const { return *work_; }
+  int64_t seed() const { return seed_; }
+
+ private:
+  BenchSession() = default;
+
+  Status Verify(const BenchModel& made, int64_t tokens);
+  Json Report(const std::vector<bench::Case>& cases) const;
+
+  std::string command_;
+  std::string model_name_;
+  std::string precision_;
+  int64_t turns_ = 0;
+  int64_t seed_ = 0;
+  int threads_ = 0;
+  std::unique_ptr<OutputFile> output_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<bench::ModelWork> work_;
+  bench::ArithmeticRoof arithmetic_;
+  bench::Agreement agreement_;
+  double allowed_error_ = 0;
+  uint64_t loading_peak_ = 0;  // bytes; 0: the weights were drawn
+  uint64_t running_peak_ = 0;
+  std::unique_ptr<bench::RoofMeter> meter_;
+  bench::Roof roof_;
+};
+
+}  // namespace erne
