@@ -10,18 +10,26 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "sampling/philox.h"
+#include "sampling/vocab_loops.h"
 
 namespace erne {
 namespace {
 
+using sampling::BestVocabLoops;
+using sampling::kWeighed;
+using sampling::kWeightBits;
+using sampling::VocabLoops;
+using sampling::WeightRule;
 using Candidate = SamplerScratch::Candidate;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// One in fixed point is 2^40: fine enough for a token of probability 1e-12, and sums over kMaxVocab
-// stay below 2^64.
-constexpr int kWeightBits = 40;
 constexpr int64_t kMaxVocab = int64_t{1} << 23;
+
+const VocabLoops& Loops() {
+  static const VocabLoops& loops = BestVocabLoops();
+  return loops;
+}
 
 struct Extent {
   float max = -kInfinity;
@@ -29,35 +37,15 @@ struct Extent {
   bool usable() const { return valid && max > -kInfinity; }
 };
 
-// Eight independent lanes, so that the compiler can use vector registers without reordering a
-// chain.
 Extent FindMax(std::span<const float> values) {
-  constexpr size_t kLanes = 8;
-  std::array<float, kLanes> max;
-  max.fill(-kInfinity);
-  std::array<uint32_t, kLanes> invalid{};
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = values[i + lane];
-      max[lane] = value > max[lane] ? value : max[lane];
-      invalid[lane] |= value < kInfinity ? 0U : 1U;  // NaN compares false
-    }
-  }
   Extent extent;
-  for (; i < values.size(); ++i) {
-    extent.max = std::max(extent.max, values[i]);
-    extent.valid = extent.valid && values[i] < kInfinity;
-  }
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    extent.max = std::max(extent.max, max[lane]);
-    extent.valid = extent.valid && invalid[lane] == 0;
-  }
+  extent.max = Loops().max(values.data(), values.size(), &extent.valid);
   return extent;
 }
 
-int32_t IndexOf(std::span<const float> values, float wanted) {
-  return static_cast<int32_t>(std::find(values.begin(), values.end(), wanted) - values.begin());
+// The lowest index of the largest value.
+int32_t IndexOf(std::span<const float> values, float largest) {
+  return static_cast<int32_t>(Loops().find(values.data(), values.size(), largest));
 }
 
 Status InvalidLogits(std::span<const float> logits, const Extent& extent) {
@@ -69,75 +57,91 @@ Status InvalidLogits(std::span<const float> logits, const Extent& extent) {
                          std::isnan(*bad) ? "NaN" : "infinite"));
 }
 
-// exp(x) * 2^40, rounded to an integer, for x <= 0 (minus infinity gives 0). Not the C library's
-// exp, which differs between versions: this one gives the same weights on every machine (IEEE
-// double, no contraction: ErneBuild.cmake). Without a branch or a call, so that a loop over it is
-// vectorised.
-//
-// x = k ln2 + r with |r| <= ln2 / 2, so exp(x) = 2^k exp(r). Taylor to degree 11 leaves an error
-// below r^12 / 12! = 6.4e-15, a hundredth of the fixed point's unit.
-inline uint64_t FixedExp(double x) {
-  constexpr double kLog2E = 1.4426950408889634;
-  constexpr double kLn2 = 0.6931471805599453;
-  constexpr double kSmallest = -(kWeightBits + 2) * kLn2;  // what is below rounds to 0
-  // Adding 1.5 * 2^52 rounds to an integer and leaves it, in two's complement, in the low bits.
-  constexpr double kRounder = 6755399441055744.0;
-  const double rounded = x * kLog2E + kRounder;
-  const double r = x - (rounded - kRounder) * kLn2;
-  // Pairs of terms first (Estrin): a shorter chain than Horner's.
-  const double r2 = r * r;
-  const double r4 = r2 * r2;
-  const double terms_0 = (1.0 + r) + (1.0 / 2.0 + r * (1.0 / 6.0)) * r2;
-  const double terms_4 = (1.0 / 24.0 + r * (1.0 / 120.0)) + (1.0 / 720.0 + r * (1.0 / 5040.0)) * r2;
-  const double terms_8 =
-      (1.0 / 40320.0 + r * (1.0 / 362880.0)) + (1.0 / 3628800.0 + r * (1.0 / 39916800.0)) * r2;
-  const double sum = terms_0 + (terms_4 + terms_8 * r4) * r4;
-  // 2^(k + 40) by its exponent bits; the bits of `rounded` above k fall out on the left.
-  const double scale =
-      std::bit_cast<double>((std::bit_cast<uint64_t>(rounded) + 1023 + kWeightBits) << 52);
-  // Adding 2^52 rounds to an integer and leaves it in the 52 bits of the fraction.
-  constexpr double kInteger = 4503599627370496.0;
-  const uint64_t weight =
-      std::bit_cast<uint64_t>(sum * scale + kInteger) - std::bit_cast<uint64_t>(kInteger);
-  // Below, the bits above mean nothing: masked away, without a branch.
-  return weight & (0 - static_cast<uint64_t>(x > kSmallest));
-}
-
-// Turns logits into weights. In double, so that no positive float as temperature overflows.
+// Logits to weights, for a row and a temperature.
 class Weigher {
  public:
-  // Logits that are weighed at a time: their weights stay in the first-level cache.
-  static constexpr size_t kBlock = 512;
-
   Weigher(float max, float temperature)
-      : max_(max), inverse_(1.0 / static_cast<double>(temperature)) {}
-  uint64_t Weight(float logit) const {
-    return FixedExp((static_cast<double>(logit) - max_) * inverse_);
+      : temperature_(static_cast<double>(temperature)), rule_{max, 1.0 / temperature_} {}
+
+  // weights: [kWeighed]. Returns their sum.
+  uint64_t Weigh(std::span<const float> logits, uint64_t* weights) const {
+    return Loops().weigh(logits.data(), logits.size(), rule_, weights);
   }
-  void Weights(std::span<const float> logits, std::array<uint64_t, kBlock>& weights) const {
-    const double max = max_;
-    const double inverse = inverse_;
-    // In two loops, because the vectoriser wants elements of one size in each.
-    std::array<double, kBlock> scaled;
-    for (size_t i = 0; i < logits.size(); ++i)
-      scaled[i] = (static_cast<double>(logits[i]) - max) * inverse;
-    for (size_t i = 0; i < logits.size(); ++i) weights[i] = FixedExp(scaled[i]);
+
+  // A bound for logits: what is below it weighs less than `weight`, at least 1. Not a tight one:
+  // rounding, here and in the weights, moves a weight by less than 0.5 + 1e-12 of itself.
+  float LogitFor(uint64_t weight) const {
+    const double least = static_cast<double>(weight) * (1 - 1e-9) - 0.75;
+    const double logit = rule_.max + temperature_ * std::log(std::ldexp(least, -kWeightBits));
+    constexpr float kLargest = std::numeric_limits<float>::max();
+    if (!(logit > -static_cast<double>(kLargest))) return -kInfinity;
+    // Once for the rounding to float, once for that of the sum.
+    const float rounded = static_cast<float>(logit);
+    return std::nextafter(std::nextafter(rounded, -kInfinity), -kInfinity);
   }
 
  private:
-  double max_;
-  double inverse_;
+  double temperature_;
+  WeightRule rule_;
 };
 
-// Calls visit(token, weight) for every token, by rising id.
-template <typename Visit>
-void ForEachWeight(std::span<const float> logits, const Weigher& weigher, Visit&& visit) {
-  std::array<uint64_t, Weigher::kBlock> weights;
-  for (size_t begin = 0; begin < logits.size(); begin += Weigher::kBlock) {
-    const size_t count = std::min(Weigher::kBlock, logits.size() - begin);
-    weigher.Weights(logits.subspan(begin, count), weights);
-    for (size_t i = 0; i < count; ++i) visit(begin + i, weights[i]);
+// Weighs the whole row; notes the sum of each kWeighed tokens and returns that of all.
+uint64_t WeighAll(std::span<const float> logits, const Weigher& weigher, SamplerScratch& scratch) {
+  std::array<uint64_t, kWeighed> weights;
+  scratch.block_sums.clear();
+  uint64_t sum = 0;
+  for (size_t begin = 0; begin < logits.size(); begin += kWeighed) {
+    const size_t count = std::min(kWeighed, logits.size() - begin);
+    scratch.block_sums.push_back(weigher.Weigh(logits.subspan(begin, count), weights.data()));
+    sum += scratch.block_sums.back();
   }
+  return sum;
+}
+
+// Fills scratch.tokens with those whose logit is at least `bar`, by rising id.
+void CollectTokens(std::span<const float> logits, float bar, SamplerScratch& scratch) {
+  scratch.tokens.resize(logits.size() + 1);  // the loop wants room for one more
+  scratch.tokens.resize(
+      Loops().at_least(logits.data(), logits.size(), bar, 0, scratch.tokens.data()));
+}
+
+// Fills scratch.weights with the weights of scratch.tokens, and drops tokens lighter than `least`.
+// Returns the sum of the rest.
+uint64_t WeighTokens(std::span<const float> logits, const Weigher& weigher, uint64_t least,
+                     SamplerScratch& scratch) {
+  std::array<float, kWeighed> gathered;
+  std::array<uint64_t, kWeighed> weights;
+  std::vector<int32_t>& tokens = scratch.tokens;
+  scratch.weights.resize(tokens.size());
+  uint64_t sum = 0;
+  size_t kept = 0;
+  for (size_t begin = 0; begin < tokens.size(); begin += kWeighed) {
+    const size_t count = std::min(kWeighed, tokens.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      gathered[i] = logits[static_cast<size_t>(tokens[begin + i])];
+    }
+    const uint64_t block_sum = weigher.Weigh({gathered.data(), count}, weights.data());
+    bool all_stay = true;
+    for (size_t i = 0; i < count; ++i) all_stay &= weights[i] >= least;
+    if (all_stay) {  // the usual case, and the fast one
+      std::copy_n(tokens.begin() + static_cast<ptrdiff_t>(begin), count,
+                  tokens.begin() + static_cast<ptrdiff_t>(kept));
+      std::copy_n(weights.begin(), count, scratch.weights.begin() + static_cast<ptrdiff_t>(kept));
+      kept += count;
+      sum += block_sum;
+      continue;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (weights[i] < least) continue;
+      tokens[kept] = tokens[begin + i];
+      scratch.weights[kept] = weights[i];
+      sum += weights[i];
+      ++kept;
+    }
+  }
+  tokens.resize(kept);
+  scratch.weights.resize(kept);
+  return sum;
 }
 
 bool RanksBeforeByLogit(const Candidate& a, const Candidate& b) {
@@ -161,64 +165,79 @@ Candidate TopKBoundary(std::span<const float> logits, size_t k, std::vector<Cand
   const size_t capacity = std::min(2 * k, logits.size());
   float bar = -kInfinity;
   bool has_bar = false;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    // An equal logit ranks after those already kept: their ids are lower.
-    if (has_bar && !(logits[i] > bar)) continue;
-    selection.push_back({0, logits[i], static_cast<int32_t>(i)});
-    if (selection.size() == capacity) {
-      keep_best();
-      bar = selection.back().logit;
-      has_bar = true;
+  constexpr size_t kBlock = 512;
+  std::array<int32_t, kBlock + 1> passed;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, logits.size() - begin);
+    const size_t found = Loops().at_least(logits.data() + begin, count, bar,
+                                          static_cast<int32_t>(begin), passed.data());
+    for (size_t i = 0; i < found; ++i) {
+      const float logit = logits[static_cast<size_t>(passed[i])];
+      // An equal logit ranks after those already kept: their ids are lower.
+      if (has_bar && !(logit > bar)) continue;
+      selection.push_back({0, logit, passed[i]});
+      if (selection.size() == capacity) {
+        keep_best();
+        bar = selection.back().logit;
+        has_bar = true;
+      }
     }
   }
   keep_best();
   return selection.back();
 }
 
-// Fills `candidates` with the tokens that top_k and min_p leave and that have weight, by rising id.
-// Returns the sum of weights.
-uint64_t Weigh(std::span<const float> logits, const SamplingParams& params, float max,
-               SamplerScratch& scratch) {
-  const Weigher weigher(max, params.temperature);
-  const auto least =
-      std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(static_cast<double>(params.min_p) *
-                                                            (uint64_t{1} << kWeightBits))));
-  std::vector<Candidate>& candidates = scratch.candidates;
-  candidates.clear();
-  uint64_t sum = 0;
-  const auto add = [&](size_t token, uint64_t weight) {
-    if (weight < least) return;
-    candidates.push_back({weight, logits[token], static_cast<int32_t>(token)});
-    sum += weight;
-  };
-  const auto top_k = static_cast<size_t>(std::max(params.top_k, 0));
-  if (top_k == 0 || top_k >= logits.size()) {
-    ForEachWeight(logits, weigher, add);
-    return sum;
-  }
-  const Candidate last = TopKBoundary(logits, top_k, scratch.selection);
-  for (size_t token = 0; token < logits.size(); ++token) {
-    const float logit = logits[token];
-    if (logit > last.logit || (logit == last.logit && static_cast<int32_t>(token) <= last.token)) {
-      add(token, weigher.Weight(logit));
-    }
-  }
-  return sum;
+// Fills scratch.tokens with the first k in the order (logit falling, id rising), by rising id.
+void CollectTopK(std::span<const float> logits, size_t k, SamplerScratch& scratch) {
+  const Candidate last = TopKBoundary(logits, k, scratch.selection);
+  CollectTokens(logits, last.logit, scratch);
+  std::erase_if(scratch.tokens, [&](int32_t token) {
+    return token > last.token && logits[static_cast<size_t>(token)] == last.logit;
+  });
 }
 
-// The token at which the running weight, in the order of RanksBeforeByWeight, reaches `needed` (1
-// <= needed <= sum).
-Candidate NucleusBoundary(const std::vector<Candidate>& candidates, uint64_t sum, uint64_t needed,
-                          std::vector<Candidate>& selection) {
-  // Tokens lighter than (sum - needed) / n weigh less than sum - needed together: the rest reaches
-  // `needed` without them. In a real row this leaves hundreds of a hundred thousand.
-  const uint64_t floor = (sum - needed) / candidates.size();
+// The shortest prefix of some tokens, in the order of RanksBeforeByWeight, that holds enough.
+struct Nucleus {
+  Candidate last = {};
+  uint64_t weight = 0;  // of all of it
+};
+
+// Tokens by weight, 32 classes for each power of two: the bits of a double rise with its value.
+constexpr int kClassBits = 5;
+constexpr int kFractionBits = 52;
+constexpr size_t kClasses = (size_t{kWeightBits} << kClassBits) + 1;
+constexpr uint64_t kFirstClass = std::bit_cast<uint64_t>(1.0) >> (kFractionBits - kClassBits);
+
+size_t ClassOf(uint64_t weight) {
+  const auto bits = std::bit_cast<uint64_t>(static_cast<double>(weight));
+  return (bits >> (kFractionBits - kClassBits)) - kFirstClass;
+}
+
+// The lightest weight of a class.
+uint64_t LightestOf(size_t weight_class) {
+  const uint64_t bits = (weight_class + kFirstClass) << (kFractionBits - kClassBits);
+  return static_cast<uint64_t>(std::ceil(std::bit_cast<double>(bits)));
+}
+
+// The prefix of scratch.tokens that reaches `needed` (1 <= needed <= the sum of their weights).
+// Whole classes first; then, of the class in which the line is crossed, halves of the range that
+// holds the boundary until one token is left: a quickselect by weight instead of by count.
+Nucleus FindNucleus(std::span<const float> logits, uint64_t needed, SamplerScratch& scratch) {
+  std::array<uint64_t, kClasses> sums{};
+  for (const uint64_t weight : scratch.weights) sums[ClassOf(weight)] += weight;
+  Nucleus nucleus;
+  size_t crossed = kClasses - 1;
+  for (; nucleus.weight + sums[crossed] < needed; --crossed) nucleus.weight += sums[crossed];
+
+  std::vector<Candidate>& selection = scratch.selection;
   selection.clear();
-  for (const Candidate& candidate : candidates) {
-    if (candidate.weight >= floor) selection.push_back(candidate);
+  const uint64_t lightest = LightestOf(crossed);
+  const uint64_t range = LightestOf(crossed + 1) - lightest;
+  for (size_t i = 0; i < scratch.tokens.size(); ++i) {
+    if (scratch.weights[i] - lightest >= range) continue;  // wraps around below
+    const int32_t token = scratch.tokens[i];
+    selection.push_back({scratch.weights[i], logits[static_cast<size_t>(token)], token});
   }
-  // Halve the range that holds the boundary until one token is left: a quickselect by weight
-  // instead of by count.
   auto begin = selection.begin();
   auto end = selection.end();
   while (end - begin > 1) {
@@ -226,27 +245,16 @@ Candidate NucleusBoundary(const std::vector<Candidate>& candidates, uint64_t sum
     std::nth_element(begin, middle, end, RanksBeforeByWeight);
     uint64_t weight = 0;
     for (auto it = begin; it != middle; ++it) weight += it->weight;
-    if (weight >= needed) {
+    if (nucleus.weight + weight >= needed) {
       end = middle;
     } else {
-      needed -= weight;
+      nucleus.weight += weight;
       begin = middle;
     }
   }
-  return *begin;
-}
-
-// Keeps the nucleus; returns its weight.
-uint64_t KeepNucleus(float top_p, uint64_t sum, SamplerScratch& scratch) {
-  std::vector<Candidate>& candidates = scratch.candidates;
-  const double exact = std::ceil(static_cast<double>(top_p) * static_cast<double>(sum));
-  const uint64_t needed = std::clamp<uint64_t>(static_cast<uint64_t>(exact), 1, sum);
-  const Candidate last = NucleusBoundary(candidates, sum, needed, scratch.selection);
-  std::erase_if(candidates,
-                [&](const Candidate& candidate) { return RanksBeforeByWeight(last, candidate); });
-  uint64_t kept = 0;
-  for (const Candidate& candidate : candidates) kept += candidate.weight;
-  return kept;
+  nucleus.last = *begin;
+  nucleus.weight += begin->weight;
+  return nucleus;
 }
 
 // floor(a * b / 2^64).
@@ -260,23 +268,89 @@ uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
   return a_high * b_high + (middle >> 32) + (carry >> 32);
 }
 
-// Draws a candidate. bits: uniform over 64 bits.
-int32_t Draw(uint64_t bits, uint64_t sum, const std::vector<Candidate>& candidates) {
+// Draws by weight from the row that WeighAll has weighed. bits: uniform over 64 bits.
+int32_t DrawFromAll(std::span<const float> logits, const Weigher& weigher, uint64_t bits,
+                    uint64_t sum, const SamplerScratch& scratch) {
   uint64_t remaining = MultiplyHigh(bits, sum);
-  for (const Candidate& candidate : candidates) {
-    if (remaining < candidate.weight) return candidate.token;
-    remaining -= candidate.weight;
+  size_t block = 0;
+  for (; remaining >= scratch.block_sums[block]; ++block) remaining -= scratch.block_sums[block];
+  const size_t begin = block * kWeighed;
+  std::array<uint64_t, kWeighed> weights;
+  weigher.Weigh(logits.subspan(begin, std::min(kWeighed, logits.size() - begin)), weights.data());
+  size_t i = 0;
+  for (; remaining >= weights[i]; ++i) remaining -= weights[i];
+  return static_cast<int32_t>(begin + i);
+}
+
+// Draws from scratch.tokens by weight_of(i), the weights of which sum up to `sum`.
+template <typename WeightOf>
+int32_t DrawFromTokens(uint64_t bits, uint64_t sum, const SamplerScratch& scratch,
+                       const WeightOf& weight_of) {
+  uint64_t remaining = MultiplyHigh(bits, sum);
+  for (size_t i = 0; i < scratch.tokens.size(); ++i) {
+    const uint64_t weight = weight_of(i);
+    if (remaining < weight) return scratch.tokens[i];
+    remaining -= weight;
   }
   ERNE_CHECK(false) << "a draw outside the sum of weights";
   return -1;
 }
 
+// Draws from the nucleus of scratch.tokens that reaches `needed`.
+int32_t DrawFromNucleus(std::span<const float> logits, uint64_t bits, uint64_t needed,
+                        SamplerScratch& scratch) {
+  const Nucleus nucleus = FindNucleus(logits, needed, scratch);
+  const Candidate& last = nucleus.last;
+  return DrawFromTokens(bits, nucleus.weight, scratch, [&](size_t i) -> uint64_t {
+    const uint64_t weight = scratch.weights[i];
+    if (weight == last.weight) {
+      const int32_t token = scratch.tokens[i];
+      const Candidate equal{weight, logits[static_cast<size_t>(token)], token};
+      return RanksBeforeByLogit(last, equal) ? 0 : weight;
+    }
+    // Masked, not branched upon: whether a token belongs is as hard to guess as its weight.
+    return weight & (0 - static_cast<uint64_t>(weight > last.weight));
+  });
+}
+
+// Rules 3 to 7 of sampler.h.
+int32_t DrawToken(std::span<const float> logits, const SamplingParams& params, float max,
+                  uint64_t bits, SamplerScratch& scratch) {
+  const Weigher weigher(max, params.temperature);
+  const auto top_k = static_cast<size_t>(std::max(params.top_k, 0));
+  const bool all_ranks = top_k == 0 || top_k >= logits.size();
+  uint64_t least =
+      std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(static_cast<double>(params.min_p) *
+                                                            (uint64_t{1} << kWeightBits))));
+  const auto needed_of = [&](uint64_t sum) {
+    const double exact = std::ceil(static_cast<double>(params.top_p) * static_cast<double>(sum));
+    return std::clamp<uint64_t>(static_cast<uint64_t>(exact), 1, sum);
+  };
+  if (all_ranks && least == 1) {
+    const uint64_t sum = WeighAll(logits, weigher, scratch);
+    if (params.top_p >= 1.0F) return DrawFromAll(logits, weigher, bits, sum, scratch);
+    // Tokens lighter than (sum - needed) / n weigh less than sum - needed together: the rest
+    // reaches `needed` without them. In a real row this leaves hundreds of a hundred thousand.
+    const uint64_t needed = needed_of(sum);
+    least = std::max<uint64_t>(1, (sum - needed) / logits.size());
+    CollectTokens(logits, weigher.LogitFor(least), scratch);
+    WeighTokens(logits, weigher, least, scratch);
+    return DrawFromNucleus(logits, bits, needed, scratch);
+  }
+  if (all_ranks) {
+    CollectTokens(logits, weigher.LogitFor(least), scratch);
+  } else {
+    CollectTopK(logits, top_k, scratch);
+  }
+  const uint64_t sum = WeighTokens(logits, weigher, least, scratch);
+  if (params.top_p < 1.0F) return DrawFromNucleus(logits, bits, needed_of(sum), scratch);
+  return DrawFromTokens(bits, sum, scratch, [&](size_t i) { return scratch.weights[i]; });
+}
+
 // log softmax of the chosen token and of the `count` first in the order (logit falling, id rising).
 std::vector<TokenLogprob> Logprobs(std::span<const float> logits, float max, int32_t chosen,
                                    size_t count, SamplerScratch& scratch) {
-  const Weigher weigher(max, 1.0F);
-  uint64_t sum = 0;
-  ForEachWeight(logits, weigher, [&sum](size_t, uint64_t weight) { sum += weight; });
+  const uint64_t sum = WeighAll(logits, Weigher(max, 1.0F), scratch);
   const double log_sum = std::log(std::ldexp(static_cast<double>(sum), -kWeightBits));
   const auto logprob = [&](float logit) {
     return static_cast<float>(static_cast<double>(logit) - max - log_sum);
@@ -299,7 +373,9 @@ std::vector<TokenLogprob> Logprobs(std::span<const float> logits, float max, int
 SamplerScratch::SamplerScratch(int64_t vocab_size) {
   const auto size = static_cast<size_t>(vocab_size);
   logits.resize(size);
-  candidates.reserve(size);
+  block_sums.reserve(size / kWeighed + 1);
+  tokens.reserve(size + 1);
+  weights.reserve(size);
   selection.reserve(size);
 }
 
@@ -345,9 +421,8 @@ Result<SampledToken> RequestSampler::Sample(std::span<const float> logits, const
   if (params_.temperature == 0.0F) {
     sampled.token = IndexOf(adjusted, extent.max);
   } else {
-    uint64_t sum = Weigh(adjusted, params_, extent.max, scratch);
-    if (params_.top_p < 1.0F) sum = KeepNucleus(params_.top_p, sum, scratch);
-    sampled.token = Draw(RandomBitsAt(params_.seed, point.position), sum, scratch.candidates);
+    const uint64_t bits = RandomBitsAt(params_.seed, point.position);
+    sampled.token = DrawToken(adjusted, params_, extent.max, bits, scratch);
   }
   if (params_.logprobs >= 0) {
     sampled.logprobs =

@@ -55,9 +55,11 @@ struct SamplerScratch {
     float logit;
     int32_t token;
   };
-  std::vector<float> logits;          // [vocab]
-  std::vector<Candidate> candidates;  // up to [vocab], by rising token id
-  std::vector<Candidate> selection;   // up to [vocab], in no order
+  std::vector<float> logits;         // [vocab]
+  std::vector<uint64_t> block_sums;  // of the weights of a block of tokens each
+  std::vector<int32_t> tokens;       // that may be chosen, by rising id: up to [vocab + 1]
+  std::vector<uint64_t> weights;     // of `tokens`: up to [vocab]
+  std::vector<Candidate> selection;  // up to [vocab], in no order
 };
 
 // Where in its sequence a token is chosen.
@@ -78,9 +80,10 @@ class RequestSampler {
   RequestSampler(const RequestSampler&) = delete;
   RequestSampler& operator=(const RequestSampler&) = delete;
 
-  // Selects, never sorts the vocabulary: linear in its size. Allocates nothing but the
-  // log-probabilities that are asked for. logits: [vocab]. Errors: Internal names the token whose
-  // logit is at fault; InvalidArgument when the request's bans leave no token.
+  // Selects, never sorts the vocabulary: linear in its size, one pass for the greedy choice and two
+  // or three light ones otherwise. Allocates nothing but the log-probabilities that are asked for.
+  // logits: [vocab]. Errors: Internal names the token whose logit is at fault; InvalidArgument when
+  // the request's bans leave no token.
   Result<SampledToken> Sample(std::span<const float> logits, const SamplePoint& point,
                               SamplerScratch& scratch) const;
   // Takes the token into the output.

@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sampling/sorting_sampler.h"
+
 namespace erne {
 namespace {
 
@@ -283,6 +285,43 @@ TEST(RequestSampler, LogprobsDoNotChangeTheToken) {
   for (uint64_t position = 0; position < 100; ++position) {
     EXPECT_EQ(Sample(logits, {.top_p = 0.9F}, position),
               Sample(logits, {.top_p = 0.9F, .logprobs = 5}, position));
+  }
+}
+
+// Rows of several blocks, sharp, flat and full of ties, under every pair of rules.
+TEST(RequestSampler, ChoosesWhatSortingChooses) {
+  constexpr size_t kVocab = 3000;
+  std::vector<std::vector<float>> rows;
+  for (const float spread : {0.01F, 1.0F, 3.0F, 10.0F}) {
+    rows.push_back(RandomLogits(kVocab, 11, spread));
+    rows.push_back(rows.back());
+    for (float& logit : rows.back()) logit = std::round(logit);
+  }
+  rows.push_back(RandomLogits(kVocab, 12));
+  for (size_t i = 0; i < kVocab; i += 2) rows.back()[i] = -kInfinity;
+  SamplerScratch scratch(kVocab);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (const float temperature : {0.0F, 0.8F, 2.0F}) {
+      for (const float top_p : {1.0F, 0.95F, 0.3F}) {
+        for (const int32_t top_k : {0, 40, 2500}) {
+          for (const float min_p : {0.0F, 0.02F}) {
+            const SamplingParams params{.temperature = temperature,
+                                        .top_p = top_p,
+                                        .top_k = top_k,
+                                        .seed = row,
+                                        .min_p = min_p};
+            const RequestSampler sampler(params, kVocab, {});
+            for (uint64_t position = 0; position < 3; ++position) {
+              const SamplePoint point{.position = position};
+              EXPECT_EQ(sampler.Sample(rows[row], point, scratch).value().token,
+                        SampleBySorting(rows[row], params, position))
+                  << "row " << row << ", temperature " << temperature << ", top_p " << top_p
+                  << ", top_k " << top_k << ", min_p " << min_p;
+            }
+          }
+        }
+      }
+    }
   }
 }
 
