@@ -59,8 +59,10 @@ class ActiveRequest : public Sequence {
   size_t index = 0;            // in the engine's list
 
  private:
+  // What was generated so far; guesses are none of it.
   std::span<const int32_t> output() const {
-    return std::span(tokens).subspan(static_cast<size_t>(prompt_length()));
+    return std::span(tokens).subspan(static_cast<size_t>(prompt_length()),
+                                     static_cast<size_t>(known() - prompt_length()));
   }
 
   RequestSampler sampler_;

@@ -22,6 +22,7 @@
 #include "engine/prompt_lookup.h"
 #include "engine/scheduler.h"
 #include "engine/step_pacer.h"
+#include "engine/step_sampler.h"
 #include "sampling/sampler.h"
 
 namespace erne {
@@ -94,8 +95,8 @@ class Engine::Impl {
   void Guess(int64_t decoding, int64_t prompts);
   StepShape Begin(std::span<const ScheduledRows> step);
   void Deliver(std::span<const ScheduledRows> step, std::span<const float> logits);
-  void DeliverRows(const ScheduledRows& rows, std::span<const float> logits);
-  void DeliverTokens(const ScheduledRows& rows, std::span<const float> logits);
+  void DeliverRows(const ScheduledRows& rows, size_t index, std::span<const float> logits);
+  void DeliverTokens(const ScheduledRows& rows, size_t index, std::span<const float> logits);
   void Send(ActiveRequest& request, TokenEvent event);
   void CountPrompt(ActiveRequest& request, int64_t computed);
   void FailRequest(ActiveRequest& request, const Status& status);
@@ -129,7 +130,7 @@ class Engine::Impl {
   std::vector<std::unique_ptr<ActiveRequest>> taken_;  // inbox_'s other buffer
   Batch batch_;
   std::vector<int32_t> guesses_;  // of the request whose rows are looked at
-  SamplerScratch scratch_;
+  StepSampler sampler_;
   double now_ = 0;  // seconds of the steady clock: start of the round, then end of the step
 
   // Statistics: written by the loop thread but for accepted_, read by any.
@@ -168,7 +169,7 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
       scheduler_(ToScheduler(options_, executor_->limits()),
                  block_times_ ? &*block_times_ : nullptr),
       pacer_(options_.max_num_seqs, options_.max_num_batched_tokens),
-      scratch_(vocab_size_),
+      sampler_(*executor_, options_.max_num_seqs),
       last_step_ms_(SteadyMilliseconds()) {
   batch_.reserve(static_cast<size_t>(options_.max_num_seqs));
   guesses_.reserve(static_cast<size_t>(options_.speculation.max_draft_tokens));
@@ -431,35 +432,37 @@ StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
 }
 
 void Engine::Impl::Deliver(std::span<const ScheduledRows> step, std::span<const float> logits) {
+  sampler_.Sample(step, logits);
   const auto vocab = static_cast<size_t>(vocab_size_);
-  for (const ScheduledRows& rows : step) {
-    const size_t size = static_cast<size_t>(rows.logits) * vocab;
-    ERNE_CHECK(size <= logits.size()) << "the executor returned too few logits";
-    DeliverRows(rows, logits.first(size));
+  for (size_t i = 0; i < step.size(); ++i) {
+    const size_t size = static_cast<size_t>(step[i].logits) * vocab;
+    DeliverRows(step[i], i, logits.first(size));
     logits = logits.subspan(size);
   }
 }
 
-// logits: [rows.logits, vocab]
-void Engine::Impl::DeliverRows(const ScheduledRows& rows, std::span<const float> logits) {
+// index: of the rows in the step. logits: [rows.logits, vocab]
+void Engine::Impl::DeliverRows(const ScheduledRows& rows, size_t index,
+                               std::span<const float> logits) {
   auto& request = static_cast<ActiveRequest&>(*rows.sequence);
   CountPrompt(request, rows.start + rows.count);
   if (request.prompt_logits) {
     const int64_t first = rows.start + rows.count - rows.logits;
     for (int64_t i = 0; i < rows.logits; ++i) {
-      const Status status =
-          request.CollectPromptLogprobs(first + i, RowOf(logits, i, vocab_size_), scratch_);
+      const Status status = request.CollectPromptLogprobs(first + i, RowOf(logits, i, vocab_size_),
+                                                          sampler_.scratch());
       if (!status.ok()) return FailRequest(request, status);
     }
   }
   if (!rows.reaches_end) return scheduler_.Commit(rows, 0);
   request.prompt_logits = false;
-  DeliverTokens(rows, logits);
+  DeliverTokens(rows, index, logits);
 }
 
-// Samples the next token, and the ones behind it as far as the guesses go on being right: the
+// Takes the next token, and samples the ones behind it as far as the guesses go on being right: the
 // logits behind a right guess are those that a step of its own would have brought.
-void Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const float> logits) {
+void Engine::Impl::DeliverTokens(const ScheduledRows& rows, size_t index,
+                                 std::span<const float> logits) {
   auto& request = static_cast<ActiveRequest&>(*rows.sequence);
   request.TakeGuesses(guesses_);
   const auto drafted = static_cast<int64_t>(guesses_.size());
@@ -467,7 +470,9 @@ void Engine::Impl::DeliverTokens(const ScheduledRows& rows, std::span<const floa
   const int64_t newest = rows.logits - 1 - drafted;
   for (int64_t accepted = 0;; ++accepted) {
     Result<SampledToken> sampled =
-        request.Sample(RowOf(logits, newest + accepted, vocab_size_), scratch_);
+        accepted == 0
+            ? sampler_.Take(index)
+            : request.Sample(RowOf(logits, newest + accepted, vocab_size_), sampler_.scratch());
     if (!sampled.ok()) return FailRequest(request, sampled.status());
     const int32_t token = sampled->token;
     TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};

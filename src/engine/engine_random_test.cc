@@ -23,6 +23,7 @@ class RandomRound {
     options_.max_num_seqs = Uniform(1, 8);
     options_.max_num_batched_tokens = Uniform(1, 64);
     options_.enable_prefix_caching = Uniform(0, 3) > 0;
+    executor_.threads = static_cast<int>(Uniform(1, 3));
     options_.speculation = {.max_draft_tokens = Uniform(0, 5),
                             .rule = {.max_ngram = 2, .min_ngram = 1},
                             .measured = Uniform(0, 3) == 0};

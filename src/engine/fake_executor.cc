@@ -22,12 +22,19 @@ void FillLogits(uint64_t prefix, std::span<float> row) {
 
 }  // namespace
 
-FakeExecutor::FakeExecutor(const FakeExecutorOptions& options) : options_(options) {
+FakeExecutor::FakeExecutor(const FakeExecutorOptions& options)
+    : options_(options), pool_(options.threads) {
   spec_.architecture = "fake";
   spec_.vocab_size = options.vocab_size;
   spec_.max_positions = options.limits.max_context;
   slots_.resize(static_cast<size_t>(options.limits.num_blocks * kKvBlockSize));
   logits_.resize(static_cast<size_t>(options.limits.max_logit_rows * options.vocab_size));
+}
+
+void FakeExecutor::ForEach(int64_t count, const std::function<void(int64_t)>& body) {
+  pool_.ParallelFor(count, 1, [&body](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) body(i);
+  });
 }
 
 ExecutorInfo FakeExecutor::info() const {

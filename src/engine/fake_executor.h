@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "executor/executor.h"
 
 namespace erne {
@@ -25,6 +26,7 @@ struct FakeExecutorOptions {
   std::function<Status(const Batch&)> on_run;
   // The row of a sequence whose last token is this one is full of NaN.
   std::optional<int32_t> nan_after_token;
+  int threads = 1;  // that ForEach uses
 };
 
 class FakeExecutor : public Executor {
@@ -33,6 +35,8 @@ class FakeExecutor : public Executor {
 
   Result<std::span<const float>> Run(const Batch& batch) override;
   void SetRoutingTrace(RoutingTrace*) override {}
+  int threads() const override { return pool_.threads(); }
+  void ForEach(int64_t count, const std::function<void(int64_t)>& body) override;
   const ModelSpec& spec() const override { return spec_; }
   const ExecutorLimits& limits() const override { return options_.limits; }
   ExecutorInfo info() const override;
@@ -54,6 +58,7 @@ class FakeExecutor : public Executor {
   int64_t WriteRows(const SequenceRows& rows, uint64_t prefix, int64_t logit_row);
 
   FakeExecutorOptions options_;
+  ThreadPool pool_;
   ModelSpec spec_;
   std::vector<Slot> slots_;    // [num_blocks * kKvBlockSize]
   std::vector<float> logits_;  // [max_logit_rows, vocab]

@@ -78,6 +78,14 @@ class Executor {
   // (a fault of the device) fails the step.
   virtual Result<std::span<const float>> Run(const Batch& batch) = 0;
 
+  // Lends the executor's threads between two steps, for work that is as parallel as a step: calls
+  // body(i) once for every i below `count`, on any of threads() threads, and returns when all are
+  // done. By the thread that calls Run. Here: on that thread.
+  virtual int threads() const { return 1; }
+  virtual void ForEach(int64_t count, const std::function<void(int64_t)>& body) {
+    for (int64_t i = 0; i < count; ++i) body(i);
+  }
+
   // While `trace` is not null, Run fills it (allocates: not for serving).
   virtual void SetRoutingTrace(RoutingTrace* trace) = 0;
 

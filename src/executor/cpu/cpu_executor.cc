@@ -133,6 +133,13 @@ class CpuExecutor final : public Executor {
     return Head(size.logit_rows);
   }
 
+  int threads() const override { return pool_->threads(); }
+  void ForEach(int64_t count, const std::function<void(int64_t)>& body) override {
+    pool_->ParallelFor(count, 1, [&body](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) body(i);
+    });
+  }
+
   void SetRoutingTrace(RoutingTrace* trace) override { trace_ = trace; }
   const ModelSpec& spec() const override { return model_.spec; }
   const ExecutorLimits& limits() const override { return limits_; }
