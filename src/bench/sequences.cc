@@ -71,7 +71,7 @@ Case Sequences::PrefillCase(const ModelWork& work, int64_t count, int64_t length
     made.bytes += static_cast<double>(count) * work.Bytes(step);
     made.operations += static_cast<double>(count) * work.Operations(step);
   }
-  made.run = [this, count, length] { return Prefill(count, length); };
+  made.run = Timed([this, count, length] { return Prefill(count, length); });
   return made;
 }
 
@@ -87,7 +87,7 @@ Case Sequences::DecodeCase(const ModelWork& work, int64_t count, int64_t depth, 
     made.bytes += work.Bytes(step);
     made.operations += work.Operations(step);
   }
-  made.run = [this, count, depth, steps] { return Decode(count, depth, steps); };
+  made.run = Timed([this, count, depth, steps] { return Decode(count, depth, steps); });
   return made;
 }
 

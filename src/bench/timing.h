@@ -18,13 +18,16 @@ struct Case {
   double tokens = 0;  // that a run of it computes or generates
   double bytes = 0;   // that it has to read
   double operations = 0;
-  std::function<Status()> run;
-  std::vector<double> seconds = {};  // of each turn
+  std::function<Result<double>()> run;  // returns the seconds that it took
+  std::vector<double> seconds = {};     // of each turn
 
   double tokens_per_second() const { return tokens / Median(seconds); }
   double bytes_per_second() const { return bytes / Median(seconds); }
   double operations_per_second() const { return operations / Median(seconds); }
 };
+
+// `body` as something to run: by the clock.
+std::function<Result<double>()> Timed(std::function<Status()> body);
 
 // Runs every case once in each turn, one after the other, so that a noisy machine is noisy for all
 // of them, and measures the roof in each turn. The errors of the cases.

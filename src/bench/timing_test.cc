@@ -15,7 +15,7 @@ Case Named(std::string name, std::function<Status()> run) {
   made.tokens = 10;
   made.bytes = 4e9;
   made.operations = 6e9;
-  made.run = std::move(run);
+  made.run = Timed(std::move(run));
   return made;
 }
 
@@ -57,7 +57,8 @@ TEST(Shares, OfTheRoof) {
   EXPECT_EQ(json.Find("seconds")->AsArray().size(), 3U);
   const std::string table = Table({timed}, roof, arithmetic);
   EXPECT_THAT(table, HasSubstr("of the f32 roof"));
-  EXPECT_THAT(table, HasSubstr("| a | 10.0 | 2.50, 20.0 | 4.00 | 50 % | 6.00 | 25 % |"));
+  EXPECT_THAT(table,
+              HasSubstr("| a | 10.0 | 2.50, 20.0 | 4.00 | 50 % | 6.00 | 25 % | 50 %; 75 % |"));
 }
 
 }  // namespace

@@ -16,6 +16,14 @@ struct Benchmark {
   int (*run)(const std::vector<std::string>& arguments, const BenchDoors& doors);
 };
 
+int RunServe(const std::vector<std::string>& arguments, const BenchDoors& doors) {
+  if (doors.serve != nullptr) return doors.serve(arguments, doors.open);
+  return Fail("bench serve",
+              Unimplemented("this is a core build (ERNE_SERVER=OFF), which has no server; build "
+                            "with ERNE_SERVER=ON"),
+              1);
+}
+
 const std::vector<Benchmark>& Benchmarks() {
   static const std::vector<Benchmark> table = {
       {"latency",
@@ -25,6 +33,10 @@ const std::vector<Benchmark>& Benchmarks() {
       {"throughput",
        {"several sequences side by side, without a server", "多个序列同时运行，不经过服务器"},
        RunBenchThroughput},
+      {"serve",
+       {"a server under load: tokens a second, first tokens, gaps (not in a core build)",
+        "负载下的服务器：每秒 token 数、首个 token 的延迟、token 间隔（核心构建中没有）"},
+       RunServe},
   };
   return table;
 }

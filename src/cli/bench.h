@@ -11,6 +11,8 @@ namespace erne {
 // What a build with the server adds.
 struct BenchDoors {
   OpenModel open;  // empty: folders alone
+  // `erne bench serve`; null: this build has no server.
+  int (*serve)(const std::vector<std::string>& arguments, const OpenModel& open) = nullptr;
 };
 
 // Returns the exit code: 0; 1 when the executor is wrong or something fails; 2 for the command

@@ -41,7 +41,7 @@ Status LoadFiles(const std::string& name, const OpenModel& open, BenchModel& mad
   ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<const FileSet> files, open(name));
   ERNE_ASSIGN_OR_RETURN(Model model, LoadModel(files));
   made.name = files->path();
-  made.from_files = true;
+  made.files = files;
   made.model = std::make_shared<const Model>(std::move(model));
   return {};
 }

@@ -33,8 +33,8 @@ struct BenchModelOptions {
 void AddBenchModelFlags(FlagTable& flags, BenchModelOptions& options);
 
 struct BenchModel {
-  std::string name;  // "ernie-4.5-0.3b, random weights"
-  bool from_files = false;
+  std::string name;                      // "ernie-4.5-0.3b, random weights"
+  std::shared_ptr<const FileSet> files;  // null: random weights
   std::shared_ptr<const Model> model;
   KvDType kv_dtype = KvDType::kF32;
   CpuExecutorOptions executor;

@@ -94,8 +94,10 @@ Result<std::unique_ptr<BenchSession>> BenchSession::Start(std::string command,
   session->model_name_ = made.name;
   session->precision_ = made.model->precision;
   ERNE_ASSIGN_OR_RETURN(session->executor_, MakeCpuExecutor(made.model, limits, made.executor));
-  if (made.from_files) session->loading_peak_ = bench::PeakResident();
-  const ExecutorInfo info = session->executor_->info();
+  session->files_ = made.files;
+  if (made.files != nullptr) session->loading_peak_ = bench::PeakResident();
+  session->info_ = session->executor_->info();
+  const ExecutorInfo& info = session->info_;
   Print(StrCat(made.name, " (", session->precision_, ") on ", info.name, ": weights ",
                info.weight_type, ", activations ", info.activation_type, ", keys and values ",
                info.kv_type));
@@ -125,9 +127,9 @@ Status BenchSession::Verify(const BenchModel& made, int64_t tokens) {
   return {};
 }
 
-Status BenchSession::Time(std::vector<bench::Case> cases) {
+Status BenchSession::Time(std::vector<bench::Case> cases, const std::function<More()>& more) {
   const bool reset = bench::ResetPeakResident();
-  for (bench::Case& timed : cases) ERNE_RETURN_IF_ERROR(timed.run());
+  for (bench::Case& timed : cases) ERNE_RETURN_IF_ERROR(timed.run().status());
   running_peak_ = reset ? bench::PeakResident() : 0;
   ERNE_ASSIGN_OR_RETURN(meter_, bench::RoofMeter::Make(threads_));
   ERNE_RETURN_IF_ERROR(bench::TimeInTurns(cases, static_cast<int>(turns_), *meter_));
@@ -147,11 +149,17 @@ Status BenchSession::Time(std::vector<bench::Case> cases) {
   }
   Print(StrCat("medians of ", turns_, " turns:\n"));
   Print(bench::Table(cases, roof_, arithmetic_));
-  return output_ == nullptr ? Status() : output_->Write(Report(cases).Dump() + "\n");
+  Json report = Report(cases);
+  if (more) {
+    More added = more();
+    Print(added.text);
+    report.Set(added.name, std::move(added.json));
+  }
+  return output_ == nullptr ? Status() : output_->Write(report.Dump() + "\n");
 }
 
 Json BenchSession::Report(const std::vector<bench::Case>& cases) const {
-  const ExecutorInfo info = executor_->info();
+  const ExecutorInfo& info = info_;
   const bench::StepRows first = OneToken(1);
   return Json::Of(
       {{"erne", ERNE_VERSION},

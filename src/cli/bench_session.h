@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,11 +47,23 @@ class BenchSession {
                                                      const BenchOptions& options,
                                                      const OpenModel& open, ExecutorLimits limits);
 
+  // What a benchmark tells beside the table, once all is measured.
+  struct More {
+    std::string text;
+    std::string name;  // of the member of the JSON object
+    Json json;
+  };
+
   // Runs each case once, so that all is touched, and notes the memory that this took; then times
-  // them beside the roof. Prints the table and writes the file.
-  Status Time(std::vector<bench::Case> cases);
+  // them beside the roof. Prints the table, and what `more` (may be empty) adds, and writes the
+  // file.
+  Status Time(std::vector<bench::Case> cases, const std::function<More()>& more = {});
 
   Executor& executor() { return *executor_; }
+  // For those who run it elsewhere: from then on there is no executor() any more.
+  std::unique_ptr<Executor> TakeExecutor() { return std::move(executor_); }
+  // Of the model; null: its weights are random.
+  const std::shared_ptr<const FileSet>& files() const { return files_; }
   const bench::ModelWork& work() const { return *work_; }
   int64_t seed() const { return seed_; }
 
@@ -67,7 +80,9 @@ class BenchSession {
   int64_t seed_ = 0;
   int threads_ = 0;
   std::unique_ptr<OutputFile> output_;
+  std::shared_ptr<const FileSet> files_;
   std::unique_ptr<Executor> executor_;
+  ExecutorInfo info_;
   std::unique_ptr<bench::ModelWork> work_;
   bench::ArithmeticRoof arithmetic_;
   bench::Agreement agreement_;

@@ -13,6 +13,7 @@
 #include "cli/health.h"
 #include "cli/logits.h"
 #ifdef ERNE_HAVE_SERVER
+#include "cli/bench_serve.h"
 #include "cli/chat.h"
 #include "cli/inspect.h"
 #include "cli/model_files.h"
@@ -48,6 +49,7 @@ int RunBenchHere(const std::vector<std::string>& arguments) {
   BenchDoors doors;
 #ifdef ERNE_HAVE_SERVER
   doors.open = [](const std::string& model) { return OpenModelFiles(model); };
+  doors.serve = RunBenchServe;
 #endif
   return RunBench(arguments, doors);
 }

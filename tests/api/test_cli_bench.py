@@ -61,6 +61,22 @@ def test_throughput(tmp_path):
     assert answer["roof"]["threads"] == 1
 
 
+def test_serve(tmp_path):
+    answer = report(tmp_path, "serve", "erne-mini", "--concurrency", 1, 3, "--requests", 2, "--prompt", 16, "--tokens", 6,
+                    "--turns", 2, "--temperature", 0.8, "--top-p", 0.9)
+    check(answer, "bench serve", ["1 client", "3 clients"])
+    assert [level["clients"] for level in answer["clients"]] == [1, 3]
+    for level in answer["clients"]:
+        assert 0 < level["first_token_p50_ms"] <= level["first_token_p95_ms"]
+        assert 0 <= level["gap_p50_ms"] <= level["gap_p95_ms"] <= level["gap_p99_ms"]
+
+
+def test_serve_random_weights(tmp_path):
+    answer = report(tmp_path, "serve", "--shape", "ernie-4.5-0.3b:1", "--concurrency", 2, "--requests", 1, "--prompt", 8,
+                    "--tokens", 4, "--turns", 1, "--verify", 1)
+    check(answer, "bench serve", ["2 clients"])
+
+
 def test_the_embedded_model():
     assert bench("latency", "erne-mini", "--prefill", 4, "--depth", 0, "--tokens", 1, "--turns", 1).returncode == 0
 
@@ -68,7 +84,7 @@ def test_the_embedded_model():
 @pytest.mark.parametrize("language, says", [("C", "Benchmarks:"), ("zh_CN.UTF-8", "测试：")])
 def test_help(language, says):
     assert says in bench("--help", env={"LC_ALL": language}).stdout
-    for name in ("latency", "throughput"):
+    for name in ("latency", "throughput", "serve"):
         done = bench(name, "--help", env={"LC_ALL": language})
         assert done.returncode == 0 and "--json" in done.stdout
 
@@ -89,6 +105,8 @@ def test_help(language, says):
     (("latency", DENSE, "--kv-cache-dtype", "fp8"), "int8"),
     (("latency", DENSE, "--turns", "0"), "--turns"),
     (("throughput", DENSE, "--sequences", "0"), "--sequences: '0'"),
+    (("serve", DENSE, "--concurrency", "0"), "--concurrency: '0'"),
+    (("serve", DENSE, "--prompt", "500"), "was made for 512"),
     (("latency", DENSE, "--json", "/no/such/folder/report.json"), "--json: /no/such/folder/report.json"),
     (("latency", DENSE, "--json", "/"), "--json: /")])
 def test_bad_arguments(arguments, says):

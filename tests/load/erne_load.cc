@@ -9,9 +9,9 @@
 
 #include <sys/resource.h>
 
-#include "options.h"
-#include "report.h"
-#include "run.h"
+#include "command_line.h"
+#include "load/report.h"
+#include "load/run.h"
 
 namespace erne::load {
 namespace {

@@ -1,4 +1,4 @@
-#include "report.h"
+#include "load/report.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "command_line.h"
 
 #include <utility>
 
@@ -8,11 +8,8 @@
 namespace erne::load {
 namespace {
 
-constexpr std::pair<const char*, Mode> kModes[] = {{"closed", Mode::kClosed},
-                                                   {"flood", Mode::kFlood},
-                                                   {"steady", Mode::kSteady},
-                                                   {"vanish", Mode::kVanish},
-                                                   {"prefix", Mode::kPrefix}};
+constexpr Mode kModes[] = {Mode::kClosed, Mode::kFlood, Mode::kSteady, Mode::kVanish,
+                           Mode::kPrefix};
 
 // What flags write before it is checked.
 struct Raw {
@@ -64,8 +61,8 @@ Status Finish(const Raw& raw, LoadOptions& options) {
     return InvalidArgument("which load? closed, flood, steady, vanish or prefix");
   }
   bool known = false;
-  for (const auto& [name, mode] : kModes) {
-    if (raw.positional.front() != name) continue;
+  for (const Mode mode : kModes) {
+    if (raw.positional.front() != ModeName(mode)) continue;
     options.mode = mode;
     known = true;
   }
@@ -172,13 +169,6 @@ void AddServerFlags(FlagTable& flags, LoadOptions& options, Raw& raw) {
 }
 
 }  // namespace
-
-const char* ModeName(Mode mode) {
-  for (const auto& [name, value] : kModes) {
-    if (value == mode) return name;
-  }
-  return "";
-}
 
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
   CommandLine line;

@@ -1,4 +1,4 @@
-#include "answer_check.h"
+#include "load/answer_check.h"
 
 #include <utility>
 

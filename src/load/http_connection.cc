@@ -1,4 +1,4 @@
-#include "http_connection.h"
+#include "load/http_connection.h"
 
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "run.h"
+#include "load/run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +13,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "answer_check.h"
 #include "base/strings.h"
-#include "http_connection.h"
+#include "load/answer_check.h"
+#include "load/http_connection.h"
 
 namespace erne::load {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "server_watch.h"
+#include "load/server_watch.h"
 
 namespace erne::load {
 

@@ -1,4 +1,4 @@
-#include "prompts.h"
+#include "load/prompts.h"
 
 #include <algorithm>
 #include <cmath>

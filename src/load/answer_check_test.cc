@@ -1,5 +1,5 @@
 // The judge must find each fault that it is there for.
-#include "answer_check.h"
+#include "load/answer_check.h"
 
 #include <gtest/gtest.h>
 

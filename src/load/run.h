@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "options.h"
-#include "prompts.h"
-#include "report.h"
+#include "load/options.h"
+#include "load/prompts.h"
+#include "load/report.h"
 
 namespace erne::load {
 

@@ -1,4 +1,4 @@
-// The command line of erne_load.
+// What a load is made of.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/status.h"
 
 namespace erne::load {
 
@@ -57,13 +56,7 @@ struct LoadOptions {
   bool json = false;
 };
 
-struct CommandLine {
-  LoadOptions options;
-  std::string help;  // not empty: print it and end
-};
-
-Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
-
+// "closed", "flood", ...
 const char* ModeName(Mode mode);
 
 }  // namespace erne::load
