@@ -56,6 +56,20 @@ Status Sequences::Decode(int64_t count, int64_t depth, int64_t steps) {
   return {};
 }
 
+Status Sequences::Rows(int64_t depth, int64_t rows, int64_t logit_rows, int64_t steps) {
+  const int64_t silent = rows - logit_rows;
+  batch_.clear();
+  if (silent > 0) {
+    batch_.push_back({depth, Tokens(0, depth, silent), BlocksOf(0), SequenceRows::Logits::kNone});
+  }
+  batch_.push_back({depth + silent, Tokens(0, depth + silent, logit_rows), BlocksOf(0),
+                    SequenceRows::Logits::kAll});
+  for (int64_t step = 0; step < steps; ++step) {
+    ERNE_RETURN_IF_ERROR(executor_.Run(batch_).status());
+  }
+  return {};
+}
+
 Case Sequences::PrefillCase(const ModelWork& work, int64_t count, int64_t length) {
   Case made;
   made.name = count == 1 ? StrCat("prefill ", length) : StrCat("prefill ", count, " x ", length);

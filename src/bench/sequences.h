@@ -28,6 +28,10 @@ class Sequences {
   // logits.
   Status Decode(int64_t count, int64_t depth, int64_t steps);
 
+  // `steps` times the same step: tokens [depth, depth + rows) of the first sequence, with logits of
+  // the last `logit_rows` of them. The executor takes two sequences in a batch.
+  Status Rows(int64_t depth, int64_t rows, int64_t logit_rows, int64_t steps);
+
   // What these do, of a model with this work.
   Case PrefillCase(const ModelWork& work, int64_t count, int64_t length);
   Case DecodeCase(const ModelWork& work, int64_t count, int64_t depth, int64_t steps);

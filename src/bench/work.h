@@ -2,10 +2,11 @@
 // speed into a share of the roof.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
-#include "base/json.h"
 #include "bench/roof.h"
+#include "executor/executor.h"
 #include "kv/kv_dtype.h"
 #include "model/model.h"
 
@@ -29,20 +30,26 @@ class ModelWork {
   double Bytes(const StepRows& step) const;
   // Multiply-adds, counted as two.
   double Operations(const StepRows& step) const;
+  // The same of one stage.
+  double Bytes(StepProfile::Stage stage, const StepRows& step) const;
+  double Operations(StepProfile::Stage stage, const StepRows& step) const;
 
   double kv_bytes() const { return kv_bytes_; }  // of a position
 
  private:
-  void AddMatrix(const LinearWeights& matrix);
+  // A product, all layers together.
+  struct Product {
+    double bytes = 0;         // that every step reads
+    double expert_bytes = 0;  // of one expert in each layer that has any
+    double operations = 0;    // of a row
+  };
+  void AddMlp(const MlpWeights& mlp);
+  void AddMoe(const MoeWeights& moe);
 
-  double layer_bytes_ = 0;   // that every step reads
-  double expert_bytes_ = 0;  // of one expert in each layer that has any
-  double head_bytes_ = 0;
+  std::array<Product, StepProfile::kStages> products_ = {};
   double experts_ = 0;
   double top_k_ = 0;
-  double layer_operations_ = 0;  // of a row, without attention
-  double head_operations_ = 0;   // of a row with logits
-  double pair_operations_ = 0;   // of a (row, position) pair
+  double pair_operations_ = 0;  // of a (row, position) pair
   double kv_bytes_ = 0;
 };
 

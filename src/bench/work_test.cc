@@ -48,6 +48,30 @@ TEST(ModelWork, OfExperts) {
   EXPECT_NEAR(work.Bytes(many), 4 * (active + 2 * 6 * expert), 1);
 }
 
+// The stages are the whole, and each is told apart.
+TEST(ModelWork, OfStages) {
+  const auto model = SmallModel(WeightForm::kF32);
+  const ModelWork work(*model, KvDType::kF32);
+  StepRows step;
+  step.rows = 5;
+  step.logit_rows = 2;
+  step.attended = 50;
+  step.kv_read = 20;
+  double bytes = 0;
+  double operations = 0;
+  for (int i = 0; i < StepProfile::kStages; ++i) {
+    bytes += work.Bytes(static_cast<StepProfile::Stage>(i), step);
+    operations += work.Operations(static_cast<StepProfile::Stage>(i), step);
+  }
+  EXPECT_DOUBLE_EQ(work.Bytes(step), bytes);
+  EXPECT_DOUBLE_EQ(work.Operations(step), operations);
+  EXPECT_EQ(work.Bytes(StepProfile::kQkv, step), 4 * 3 * 64.0 * 256);
+  EXPECT_EQ(work.Operations(StepProfile::kOutput, step), 5 * 2 * 3 * 64.0 * 128);
+  EXPECT_EQ(work.Bytes(StepProfile::kAttention, step), 20 * work.kv_bytes());
+  EXPECT_EQ(work.Operations(StepProfile::kHead, step), 2 * 2 * 320.0 * 64);
+  EXPECT_EQ(work.Bytes(StepProfile::kOther, step), 0);
+}
+
 TEST(ModelWork, OfFourBits) {
   const auto model = SmallModel(WeightForm::kAwq, false);
   const ModelWork work(*model, KvDType::kF16);
@@ -105,6 +129,23 @@ TEST_F(SequencesTest, AddsUpTheStepsOfAPrompt) {
   EXPECT_DOUBLE_EQ(prompt.bytes,
                    2 * (3 * work_.Bytes(weights) + head + (16 + 32 + 40) * work_.kv_bytes()));
   EXPECT_TRUE(prompt.run().ok());
+}
+
+TEST_F(SequencesTest, RowsOfOneSequence) {
+  Sequences sequences(*executor_, 1, kContext, 1);
+  ASSERT_TRUE(sequences.Prefill(1, 20).ok());
+  StepProfile profile;
+  executor_->SetProfile(&profile);
+  EXPECT_TRUE(sequences.Rows(20, 10, 3, 2).ok());
+  EXPECT_TRUE(sequences.Rows(5, 1, 1, 1).ok());
+  executor_->SetProfile(nullptr);
+  for (int stage = 0; stage < StepProfile::kStages; ++stage) {
+    EXPECT_EQ(profile.seconds[static_cast<size_t>(stage)] > 0, stage != StepProfile::kRouter)
+        << stage;
+  }
+  const StepProfile before = profile;
+  EXPECT_TRUE(sequences.Rows(0, 3, 3, 1).ok());
+  EXPECT_EQ(profile.seconds, before.seconds);  // nobody asked
 }
 
 TEST_F(SequencesTest, AddsUpTheStepsOfAnswers) {

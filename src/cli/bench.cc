@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "cli/bench_kernels.h"
 #include "cli/bench_latency.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -26,6 +27,10 @@ int RunServe(const std::vector<std::string>& arguments, const BenchDoors& doors)
 
 const std::vector<Benchmark>& Benchmarks() {
   static const std::vector<Benchmark> table = {
+      {"kernels",
+       {"the stages of a step: products for given numbers of rows, attention at given depths",
+        "一步中的各个阶段：给定行数的矩阵乘，给定深度处的注意力"},
+       RunBenchKernels},
       {"latency",
        {"one sequence: prompts of given lengths, decoding at given depths",
         "单个序列：给定长度的提示，给定深度处的解码"},

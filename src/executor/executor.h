@@ -10,6 +10,7 @@
 // blocks it got or how many threads run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,6 +55,22 @@ struct RoutingTrace {
   std::vector<Layer> layers;
 };
 
+// Where the time of steps goes, for benchmarks: seconds of each stage, all layers together.
+struct StepProfile {
+  enum Stage {
+    kQkv,        // q, k and v
+    kAttention,  // over the cache
+    kOutput,     // what attention adds
+    kRouter,     // and the choice of experts
+    kGateUp,     // of dense, expert and shared MLPs
+    kDown,
+    kHead,
+    kOther,  // embedding, norms, rotation, storing k and v, the weighted sum of experts
+    kStages
+  };
+  std::array<double, kStages> seconds = {};
+};
+
 struct ExecutorInfo {
   std::string name;         // "cpu (avx512, 2 threads)"
   std::string weight_type;  // "int4 (awq, group 64)": what the kernels read
@@ -88,6 +105,9 @@ class Executor {
 
   // While `trace` is not null, Run fills it (allocates: not for serving).
   virtual void SetRoutingTrace(RoutingTrace* trace) = 0;
+
+  // While `profile` is not null, Run adds to it; an executor that cannot tell adds nothing.
+  virtual void SetProfile(StepProfile* profile) { (void)profile; }
 
   virtual const ModelSpec& spec() const = 0;
   virtual const ExecutorLimits& limits() const = 0;

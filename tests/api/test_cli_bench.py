@@ -61,6 +61,19 @@ def test_throughput(tmp_path):
     assert answer["roof"]["threads"] == 1
 
 
+@pytest.mark.parametrize("model, stages", [
+    (DENSE, ["q, k, v", "attention", "o", "gate, up", "down", "head", "the rest"]),
+    (MOE, ["q, k, v", "attention", "o", "router", "gate, up", "down", "head", "the rest"])], ids=["dense", "moe"])
+def test_kernels(tmp_path, model, stages):
+    answer = report(tmp_path, "kernels", model, "--rows", "1,70", "--depth", 30, "--turns", 2, "--steps", 2)
+    assert answer["command"] == "bench kernels" and answer["verified"]["positions"] == 8
+    names = [f"{stage}, 1 row" for stage in stages] + [f"{stage}, {64 if stage == 'head' else 70} rows" for stage in stages]
+    assert [result["name"] for result in answer["results"]] == [*names, "attention, 1 row at depth 30"]
+    for result in answer["results"]:
+        assert len(result["seconds"]) == 2 and min(result["seconds"]) > 0
+        assert (result["bytes"] > 0) == (result["operations"] > 0) == ("the rest" not in result["name"])
+
+
 def test_serve(tmp_path):
     answer = report(tmp_path, "serve", "erne-mini", "--concurrency", 1, 3, "--requests", 2, "--prompt", 16, "--tokens", 6,
                     "--turns", 2, "--temperature", 0.8, "--top-p", 0.9)
@@ -84,7 +97,7 @@ def test_the_embedded_model():
 @pytest.mark.parametrize("language, says", [("C", "Benchmarks:"), ("zh_CN.UTF-8", "测试：")])
 def test_help(language, says):
     assert says in bench("--help", env={"LC_ALL": language}).stdout
-    for name in ("latency", "throughput", "serve"):
+    for name in ("kernels", "latency", "throughput", "serve"):
         done = bench(name, "--help", env={"LC_ALL": language})
         assert done.returncode == 0 and "--json" in done.stdout
 
@@ -105,6 +118,7 @@ def test_help(language, says):
     (("latency", DENSE, "--kv-cache-dtype", "fp8"), "int8"),
     (("latency", DENSE, "--turns", "0"), "--turns"),
     (("throughput", DENSE, "--sequences", "0"), "--sequences: '0'"),
+    (("kernels", DENSE, "--rows", "0"), "--rows: '0'"), (("kernels", DENSE, "--depth", "512"), "was made for 512"),
     (("serve", DENSE, "--concurrency", "0"), "--concurrency: '0'"),
     (("serve", DENSE, "--prompt", "500"), "was made for 512"),
     (("latency", DENSE, "--json", "/no/such/folder/report.json"), "--json: /no/such/folder/report.json"),

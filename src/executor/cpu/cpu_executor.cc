@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/machine.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
@@ -118,19 +119,23 @@ class CpuExecutor final : public Executor {
     const BatchSize size = CheckBatch(batch, model_.spec.vocab_size, limits_);
     rows_ = size.rows;
     if (trace_ != nullptr) trace_->layers.clear();
+    if (profile_ != nullptr) marked_ = SteadySeconds();
     Plan(batch);
     EmbedRows(batch);
     for (int64_t i = 0; i < model_.spec.num_layers(); ++i) {
       const PackedLayer& layer = model_.layers[static_cast<size_t>(i)];
       Attend(layer, i);
       NormRows(layer.post_norm);
+      Mark(StepProfile::kOther);
       if (layer.dense.has_value()) {
         RunDense(*layer.dense);
       } else {
         RunMoe(*layer.moe, i);
       }
     }
-    return Head(size.logit_rows);
+    const std::span<const float> logits = Head(size.logit_rows);
+    Mark(StepProfile::kHead);
+    return logits;
   }
 
   int threads() const override { return pool_->threads(); }
@@ -141,6 +146,7 @@ class CpuExecutor final : public Executor {
   }
 
   void SetRoutingTrace(RoutingTrace* trace) override { trace_ = trace; }
+  void SetProfile(StepProfile* profile) override { profile_ = profile; }
   const ModelSpec& spec() const override { return model_.spec; }
   const ExecutorLimits& limits() const override { return limits_; }
 
@@ -194,6 +200,14 @@ class CpuExecutor final : public Executor {
       AddRows(workspace_, router_scratch_, pool_->threads(), 2 * routing.experts);
     }
     AddRows(workspace_, hidden_, rows, plain);
+  }
+
+  // The time since the last mark was that of `stage`.
+  void Mark(StepProfile::Stage stage) {
+    if (profile_ == nullptr) return;
+    const double now = SteadySeconds();
+    profile_->seconds[stage] += now - marked_;
+    marked_ = now;
   }
 
   // Calls body(row, worker) for every row of the step.
@@ -268,13 +282,18 @@ class CpuExecutor final : public Executor {
 
   void Attend(const PackedLayer& layer, int64_t index) {
     NormRows(layer.input_norm);
+    Mark(StepProfile::kOther);
     gemms_.Add(Product(layer.q, normed_, q_));
     gemms_.Add(Product(layer.k, normed_, k_));
     gemms_.Add(Product(layer.v, normed_, v_));
     gemms_.Run();
+    Mark(StepProfile::kQkv);
     ForEachRow([&](int64_t row, int) { PlaceRow(layer, index, row); });
+    Mark(StepProfile::kOther);
     attention_.Run(cache_, index, q_.data, attended_.data, q_.stride);
+    Mark(StepProfile::kAttention);
     gemms_.Run(Product(layer.o, attended_, x_, Epilogue::kAdd));
+    Mark(StepProfile::kOutput);
   }
 
   // Norms, rotates and scales q; norms, rotates and stores k; stores v.
@@ -300,11 +319,14 @@ class CpuExecutor final : public Executor {
 
   void RunDense(const PackedMlp& mlp) {
     gemms_.Run(GatedProduct(mlp, normed_, hidden_));
+    Mark(StepProfile::kGateUp);
     gemms_.Run(Product(mlp.down, hidden_, x_, Epilogue::kAdd));
+    Mark(StepProfile::kDown);
   }
 
   void RunMoe(const PackedMoe& moe, int64_t index) {
     ChooseExperts(moe, index);
+    Mark(StepProfile::kRouter);
     const auto slots_of = [&](size_t e, GemmJob& job) {
       const int64_t begin = expert_begin_[e];
       job.rows = expert_begin_[e + 1] - begin;
@@ -318,6 +340,7 @@ class CpuExecutor final : public Executor {
     }
     if (moe.shared.has_value()) gemms_.Add(GatedProduct(*moe.shared, normed_, hidden_));
     gemms_.Run();
+    Mark(StepProfile::kGateUp);
     for (size_t e = 0; e < moe.experts.size(); ++e) {
       GemmJob job = Product(moe.experts[e].down, expert_hidden_, expert_out_);
       job.x += slots_of(e, job) * job.x_stride;
@@ -325,12 +348,14 @@ class CpuExecutor final : public Executor {
     }
     if (moe.shared.has_value()) gemms_.Add(Product(moe.shared->down, hidden_, shared_out_));
     gemms_.Run();
+    Mark(StepProfile::kDown);
     const int64_t top_k = model_.spec.moe.routing.top_k;
     ForEachRow([&](int64_t row, int) {
       kernels_.combine(
           expert_out_.data, expert_out_.stride, slots_ + row * top_k, expert_weights_ + row * top_k,
           top_k, moe.shared.has_value() ? shared_out_[row] : nullptr, model_.spec.hidden, x_[row]);
     });
+    Mark(StepProfile::kOther);
   }
 
   void ChooseExperts(const PackedMoe& moe, int64_t index) {
@@ -374,6 +399,8 @@ class CpuExecutor final : public Executor {
   AttentionRunner attention_;
   KvCache cache_;
   RoutingTrace* trace_ = nullptr;
+  StepProfile* profile_ = nullptr;
+  double marked_ = 0;  // seconds of the steady clock
 
   int64_t rows_ = 0;                 // of the current step
   Rows x_;                           // residual stream [max_rows, hidden]
