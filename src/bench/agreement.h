@@ -26,7 +26,7 @@ struct Agreement {
 
 // The largest worst_error of an executor that computes what `info` says, against the reference with
 // the same weights and the same type of keys and values.
-double ErrorBound(const ExecutorInfo& info, KvDType kv_dtype);
+double ErrorBound(const ExecutorInfo& info, KvDType kv_dtype, const ModelSpec& spec);
 
 // Computes `tokens` with both, on blocks from 0 on: the first half as a prompt, then one after the
 // other, as answers are. Internal, with the figures, when they are further apart than ErrorBound

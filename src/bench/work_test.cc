@@ -103,7 +103,7 @@ class SequencesTest : public ::testing::Test {
     limits.max_logit_rows = limits.max_sequences = kCount;
     limits.max_context = kContext;
     limits.num_blocks = Sequences::Blocks(kCount, kContext);
-    executor_ = MakeCpuExecutor(model_, limits, {.threads = 2, .isa = ""}).value();
+    executor_ = MakeCpuExecutor(model_, limits, {.threads = 2, .isa = "", .precision = {}}).value();
   }
 
   const std::shared_ptr<const Model> model_ = SmallModel(WeightForm::kF32, false);

@@ -84,6 +84,7 @@ void AddBenchModelFlags(FlagTable& flags, BenchModelOptions& options) {
              "unless it is named",
              "CPU 后端的指令集：scalar、avx2、avx512 等；不指定则使用本机最好的"});
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
+  AddPrecisionFlags(flags, &options.precision);
 }
 
 Result<BenchModel> MakeBenchModel(const FlagTable& flags, const BenchModelOptions& options,
@@ -91,6 +92,7 @@ Result<BenchModel> MakeBenchModel(const FlagTable& flags, const BenchModelOption
   BenchModel made;
   made.executor.threads = static_cast<int>(options.threads);
   made.executor.isa = options.isa;
+  made.executor.precision = ToPrecision(options.precision);
   if (options.model.empty()) {
     ERNE_RETURN_IF_ERROR(DrawWeights(options, made));
   } else {

@@ -10,6 +10,7 @@
 #include "base/file_set.h"
 #include "base/status.h"
 #include "cli/flags.h"
+#include "cli/make_executor.h"
 #include "executor/cpu/cpu_executor.h"
 #include "kv/kv_dtype.h"
 #include "model/model.h"
@@ -27,6 +28,7 @@ struct BenchModelOptions {
   int64_t threads = 0;
   std::string isa;
   std::string kv_cache_dtype = "auto";
+  PrecisionFlags precision;
 };
 
 // Declares them all. `options` outlives the table.

@@ -118,7 +118,7 @@ Status BenchSession::Verify(const BenchModel& made, int64_t tokens) {
   limits.kv_dtype = made.kv_dtype;
   ERNE_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> reference,
                         MakeReferenceExecutor(made.model, limits, {}));
-  allowed_error_ = bench::ErrorBound(executor_->info(), made.kv_dtype);
+  allowed_error_ = bench::ErrorBound(executor_->info(), made.kv_dtype, executor_->spec());
   ERNE_ASSIGN_OR_RETURN(agreement_,
                         bench::Compare(*reference, *executor_,
                                        bench::RandomTokens(tokens, made.model->spec.vocab_size,

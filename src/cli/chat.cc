@@ -139,6 +139,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments, 
       .Word("auto", 0)
       .DefaultText("auto");
   AddThreadsFlag(flags, &serve.threads);
+  AddPrecisionFlags(flags, &serve.precision);
   ERNE_RETURN_IF_ERROR(flags.Parse(arguments));
   if (flags.help_requested()) {
     line.help = flags.Help(language);

@@ -25,7 +25,7 @@ Result<ModelReport> Inspect(const ServeOptions& options, bool with_tensors) {
   ERNE_ASSIGN_OR_RETURN(report.model, LoadModel(files, {.unpack = false}));
   ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype,
                         ResolveKvCacheDType(options.kv_cache_dtype, report.model));
-  ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, kv_dtype, 0));
+  ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, kv_dtype));
   report.available_bytes = AvailableMemory();
   report.utilization = options.memory_utilization;
   report.plan = PlanMemory(report.model, options);

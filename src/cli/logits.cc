@@ -39,6 +39,7 @@ struct LogitsOptions {
   std::string executor = "cpu";
   int64_t threads = 0;
   std::string kv_cache_dtype = "f32";
+  PrecisionFlags precision{.activation_dtype = "f32", .quantization = "", .head_dtype = "auto"};
 };
 
 struct LogitsResult {
@@ -118,7 +119,8 @@ Result<LogitsResult> RunModel(const LogitsOptions& options) {
   ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
   ERNE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Executor> executor,
-      MakeExecutor(options.executor, model, limits, static_cast<int>(options.threads)));
+      MakeExecutor(options.executor, model, limits,
+                   {static_cast<int>(options.threads), ToPrecision(options.precision)}));
   return Compute(*executor, prompt, greedy);
 }
 
@@ -199,6 +201,7 @@ int RunLogits(const std::vector<std::string>& arguments) {
   flags.Add("executor", &options.executor, "NAME", {"What computes", "计算后端"})
       .Choices(ExecutorNames());
   AddThreadsFlag(flags, &options.threads);
+  AddPrecisionFlags(flags, &options.precision);
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
   if (const std::optional<int> end = ParseOrEnd("logits", flags, arguments)) return *end;
   if (const auto dtype = ParseKvCacheDType(options.kv_cache_dtype); !dtype.ok()) {

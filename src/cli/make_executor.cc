@@ -30,19 +30,62 @@ Flag& AddThreadsFlag(FlagTable& flags, int64_t* target) {
       .Range(0, 4096);
 }
 
+void AddPrecisionFlags(FlagTable& flags, PrecisionFlags* target) {
+  flags
+      .Add("activation-dtype", &target->activation_dtype, "TYPE",
+           {"Type of activations in matrix products: bf16 for bf16 weights, int8 for int8 and int4 "
+            "weights; auto: these where the CPU is made for them, else f32",
+            "矩阵乘法中激活值的类型：bf16 用于 bf16 权重，int8 用于 int8 与 int4 权重；auto：CPU "
+            "支持时使用，否则为 f32"})
+      .Choices({"auto", "f32", "bf16", "int8"});
+  flags
+      .Add("quantization", &target->quantization, "FORMAT",
+           {"int8, int4: round float weights to integers while loading, to half and to less than a "
+            "third of the memory of bf16. awq, gptq, none: what the checkpoint must hold",
+            "int8、int4：加载时把浮点权重量化为整数，内存分别为 bf16 "
+            "的一半和不到三分之一。awq、gptq、"
+            "none：检查点应有的格式，不符则拒绝启动"})
+      .Alias("-q")
+      .Choices({"awq", "gptq", "none", "int8", "int4"});
+  flags
+      .Add("head-dtype", &target->head_dtype, "TYPE",
+           {"The same for the output layer (and a tied embedding); auto: as --quantization says",
+            "同上，仅用于输出层（及与之共享的词嵌入）；auto：与 --quantization 相同"})
+      .Choices({"auto", "int8", "int4"});
+}
+
+Precision ToPrecision(const PrecisionFlags& flags) {
+  Precision precision;
+  precision.activation = ParseActivationDType(flags.activation_dtype).value();
+  precision.quantization = ParseQuantization(flags.quantization);
+  precision.head = ParseQuantization(flags.head_dtype);
+  return precision;
+}
+
 Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                std::shared_ptr<const Model> model,
-                                               const ExecutorLimits& limits, int threads,
+                                               const ExecutorLimits& limits,
+                                               const ExecutorSettings& settings,
                                                const LoadProgress& progress) {
-  if (name == "reference") return MakeReferenceExecutor(std::move(model), limits, progress);
+  if (name == "reference") {
+    const Precision& precision = settings.precision;
+    if (precision.quantization != Quantization::kNone || precision.head != Quantization::kNone ||
+        precision.activation == ActivationDType::kBF16 ||
+        precision.activation == ActivationDType::kInt8) {
+      return InvalidArgument("the reference executor rounds neither weights nor activations",
+                             "--executor");
+    }
+    return MakeReferenceExecutor(std::move(model), limits, progress);
+  }
   if (name == "cpu") {
     const int most = kThreadsPerCpu * UsableCpus();
-    if (threads > most) {
-      ERNE_LOG(kWarning, "threads") << threads << " threads on " << most / kThreadsPerCpu
+    if (settings.threads > most) {
+      ERNE_LOG(kWarning, "threads") << settings.threads << " threads on " << most / kThreadsPerCpu
                                     << " CPUs only take turns; " << most << " are used";
     }
     CpuExecutorOptions options;
-    options.threads = std::min(threads, most);
+    options.threads = std::min(settings.threads, most);
+    options.precision = settings.precision;
     return MakeCpuExecutor(std::move(model), limits, options, progress);
   }
   if (name == "cuda") {
@@ -54,10 +97,8 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
       "--executor");
 }
 
-Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype, int threads) {
-  CpuExecutorOptions options;
-  options.threads = threads;
-  return DescribeCpuExecutor(model, kv_dtype, options);
+Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype) {
+  return DescribeCpuExecutor(model, kv_dtype, {});
 }
 
 }  // namespace erne

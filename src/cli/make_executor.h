@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "cli/flags.h"
 #include "executor/executor.h"
+#include "executor/precision.h"
 
 namespace erne {
 
@@ -18,16 +19,35 @@ const std::vector<std::string>& ExecutorNames();
 // Declares --threads, the number that MakeExecutor takes.
 Flag& AddThreadsFlag(FlagTable& flags, int64_t* target);
 
-// The executor `name` on `model`. threads: 0 = every CPU that this process may use; more than a few
-// for each of them are not started, and the log says so. Unimplemented
-// when this build lacks it; else the errors of the executor's own factory.
+// Precision as flags have it.
+struct PrecisionFlags {
+  std::string activation_dtype = "auto";
+  std::string quantization;  // empty: whatever the checkpoint holds
+  std::string head_dtype = "auto";
+};
+// Declares --activation-dtype, --quantization and --head-dtype.
+void AddPrecisionFlags(FlagTable& flags, PrecisionFlags* target);
+// `flags`: as parsed, or set by hand to names that the flags accept (CHECKed).
+Precision ToPrecision(const PrecisionFlags& flags);
+
+struct ExecutorSettings {
+  // 0 = every CPU that this process may use; more than a few for each of them are not started, and
+  // the log says so.
+  int threads = 0;
+  Precision precision;
+};
+
+// The executor `name` on `model`. Unimplemented when this build lacks it; InvalidArgument when the
+// reference executor is to round weights or activations, for it computes in float32 what is stored;
+// else the errors of the executor's own factory.
 Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                std::shared_ptr<const Model> model,
-                                               const ExecutorLimits& limits, int threads,
+                                               const ExecutorLimits& limits,
+                                               const ExecutorSettings& settings = {},
                                                const LoadProgress& progress = {});
 
 // What `erne serve` would run `model` with on this machine unless it is told otherwise: name and
 // types; the bytes are 0.
-Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype, int threads);
+Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype);
 
 }  // namespace erne

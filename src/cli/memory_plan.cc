@@ -48,13 +48,18 @@ uint64_t WorkspaceBytes(const ModelSpec& spec, int64_t threads, const MemoryPlan
            routing.top_k * (spec.moe.intermediate + spec.hidden + 2 * kCacheLine);
   }
   const int64_t logits = plan.max_logit_rows * (spec.vocab_size + spec.hidden + kCacheLine);
-  // A tile of a product, and its inputs in another order, for 48 rows; attention over 24 queries.
+  // Activations in the form that matrices read: for three matrices, or for gate and up of each
+  // expert and of the shared one.
+  const int64_t forms = std::max<int64_t>(3, moe ? 2 * (routing.top_k + 1) : 0);
+  // Two tiles of a product for 48 rows, inputs of one in another order; attention over 24 queries.
   const int64_t widest =
       std::max({spec.hidden, a.q_width(), plain, moe ? spec.moe.intermediate : 0});
   const int64_t group = a.heads / std::max<int64_t>(1, a.kv_heads);
   const int64_t state = a.head_dim + 4 * kCacheLine;
-  const int64_t thread = 48 * (64 + 2 * widest) + std::max<int64_t>(24, group) * (2 * state + 64) +
-                         2 * routing.experts + kArrays * kCacheLine;
+  row += forms * (widest + widest / 8 + 2 * kCacheLine);
+  const int64_t thread = 2 * 48 * 64 + 8192 + widest +
+                         std::max<int64_t>(24, group) * (2 * state + 64) + 2 * routing.experts +
+                         kArrays * kCacheLine;
   // Long contexts are walked by several threads, 512 positions each, and joined.
   const int64_t spans = plan.max_context / 512 + 1;
   const int64_t joined = (2 * threads + a.kv_heads) * spans * group * state;

@@ -146,15 +146,9 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
        "auto：采样默认值取自模型的 generation_config.json；vllm：用 OpenAI 的默认值；DIR：用该"
        "目录中的 generation_config.json"});
   flags
-      .Add("quantization", &options.quantization, "FORMAT",
-           {"Format that the checkpoint must have; the fastest kernel for it is always used",
-            "检查点应有的量化格式，不符则拒绝启动；总是使用该格式最快的算子"})
-      .Alias("-q")
-      .Choices({"awq", "gptq", "none"});
-  flags
       .Add("dtype", &options.dtype, "TYPE",
-           {"Type of the arithmetic on a GPU; on the CPU it is float32",
-            "GPU 上的计算精度；CPU 上总是 float32"})
+           {"Type of the arithmetic on a GPU; on the CPU --activation-dtype says more",
+            "GPU 上的计算精度；CPU 上请用 --activation-dtype"})
       .Choices({"auto", "half", "float16", "bfloat16", "float", "float32"});
 }
 
@@ -216,6 +210,7 @@ void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
             "计算后端（调试用）：reference 很慢，但写法最直白"})
       .Choices(ExecutorNames());
   AddThreadsFlag(flags, &options.threads);
+  AddPrecisionFlags(flags, &options.precision);
 }
 
 void AddLogFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {

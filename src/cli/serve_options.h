@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/flags.h"
+#include "cli/make_executor.h"
 #include "engine/engine.h"
 
 namespace erne {
@@ -25,8 +26,8 @@ struct ServeOptions {
   std::string device = "auto";
   std::string executor;  // empty: by device
   int64_t threads = 0;   // 0: every usable CPU
+  PrecisionFlags precision;
   std::string dtype = "auto";
-  std::string quantization;   // "awq", "gptq", "none"; empty: whatever the checkpoint holds
   int64_t max_model_len = 0;  // 0: as the model and the memory allow
   int64_t max_num_seqs = 64;
   int64_t max_num_batched_tokens = 512;

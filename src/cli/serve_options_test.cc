@@ -45,7 +45,7 @@ TEST(ServeOptionsTest, TheTutorialsCommandLine) {
   EXPECT_EQ(options.model, "DIR");
   EXPECT_EQ(options.host, "0.0.0.0");
   EXPECT_EQ(options.dtype, "half");
-  EXPECT_EQ(options.quantization, "awq");
+  EXPECT_EQ(options.precision.quantization, "awq");
   EXPECT_EQ(options.max_model_len, 2048);
   EXPECT_EQ(options.memory_utilization, 0.9);
   EXPECT_TRUE(options.prefix_caching);
@@ -120,7 +120,7 @@ TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {
   EXPECT_THAT(Error({"--tensor-parallel-size", "2"}), HasSubstr("one device"));
   EXPECT_THAT(Error({"-tp=4"}), HasSubstr("one device"));
   EXPECT_THAT(Error({"--device", "cuda"}), HasSubstr("CUDA"));
-  EXPECT_THAT(Error({"--quantization", "fp8"}), HasSubstr("awq, gptq, none"));
+  EXPECT_THAT(Error({"--quantization", "fp8"}), HasSubstr("awq, gptq, none, int8, int4"));
   EXPECT_THAT(Error({"--ssl-keyfile", "key.pem"}), HasSubstr("TLS"));
   EXPECT_THAT(Error({"--reasoning-parser", "ernie45"}), HasSubstr("--reasoning-parser ernie45"));
   EXPECT_THAT(Error({"--gpu-memory-utilization", "90"}), HasSubstr("0.01..1"));

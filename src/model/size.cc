@@ -29,6 +29,10 @@ Amount OfMatrix(const Int4Matrix& matrix) {
   return {matrix.rows * matrix.cols, static_cast<uint64_t>(bytes)};
 }
 
+Amount OfMatrix(const Int8Matrix& matrix) {
+  return {matrix.rows * matrix.cols, matrix.bytes()};
+}
+
 Amount OfVector(const TensorView& view) {
   return {view.elements(), static_cast<uint64_t>(view.elements()) * sizeof(float)};
 }
@@ -38,7 +42,8 @@ Amount OfVector(const std::optional<TensorView>& view) { return view ? OfVector(
 Amount OfLinear(const LinearWeights& weights) {
   Amount amount = OfVector(weights.bias);
   if (const auto* view = std::get_if<TensorView>(&weights.matrix)) amount += OfMatrix(*view);
-  if (const auto* packed = std::get_if<Int4Matrix>(&weights.matrix)) amount += OfMatrix(*packed);
+  if (const auto* q8 = std::get_if<Int8Matrix>(&weights.matrix)) amount += OfMatrix(*q8);
+  if (const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix)) amount += OfMatrix(*q4);
   return amount;
 }
 

@@ -1,6 +1,6 @@
 // The weights of a model by their place in the decoder, whatever the checkpoint calls them.
 //
-// These are views: float matrices point into the mapped checkpoint, 4-bit ones are in canonical form (formats/int4.h). An
+// These are views: float matrices point into the mapped checkpoint, 8-bit and 4-bit ones are in canonical form (formats/int8.h, int4.h). An
 // executor packs them into the layout that its kernels want.
 #pragma once
 
@@ -12,14 +12,15 @@
 
 #include "formats/checkpoint.h"
 #include "formats/int4.h"
+#include "formats/int8.h"
 #include "tensor/tensor.h"
 
 namespace erne {
 
 // A linear map y = W x + b. W is [rows = outputs, cols = inputs].
 struct LinearWeights {
-  std::variant<std::monostate, TensorView, Int4Matrix> matrix;  // monostate: absent
-  std::optional<TensorView> bias;                               // [rows]
+  std::variant<std::monostate, TensorView, Int8Matrix, Int4Matrix> matrix;  // monostate: absent
+  std::optional<TensorView> bias;                                           // [rows]
 
   bool present() const { return matrix.index() != 0; }
   int64_t rows() const;

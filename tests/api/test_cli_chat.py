@@ -24,7 +24,7 @@ def chat(*arguments, stdin="", language="C.UTF-8"):
 
 
 def test_a_pipe_gives_the_expected_answers():
-    done = chat(*EXACT, stdin="\n/clear\n".join(case["prompt"] for case in GREEDY) + "\n")
+    done = chat(*EXACT, "--activation-dtype", "f32", stdin="\n/clear\n".join(case["prompt"] for case in GREEDY) + "\n")
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode() == "".join(case["text"] + "\n" for case in GREEDY)
     assert b"> " not in done.stderr and b"error" not in done.stderr

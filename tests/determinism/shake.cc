@@ -117,7 +117,7 @@ std::unique_ptr<Engine> Round::MakeEngine(const ExecutorLimits& limits,
   ExecutorLimits all = limits;
   all.kv_dtype = kv_dtype_;
   Result<std::unique_ptr<Executor>> executor =
-      MakeExecutor(options_.executor, model_, all, threads, {});
+      MakeExecutor(options_.executor, model_, all, {.threads = threads, .precision = {}});
   ERNE_CHECK(executor.ok()) << executor.status().message();
   return std::make_unique<Engine>(std::move(executor).value(), options);
 }

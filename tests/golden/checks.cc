@@ -42,6 +42,18 @@ double LogSumExp(std::span<const float> row) {
   return largest + std::log(sum);
 }
 
+// Kullback-Leibler divergence of softmax(actual) from softmax(expected), in nats.
+double Divergence(std::span<const float> expected, std::span<const float> actual) {
+  const double p_sum = LogSumExp(expected);
+  const double q_sum = LogSumExp(actual);
+  double sum = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double p = expected[i] - p_sum;
+    sum += std::exp(p) * (p - (actual[i] - q_sum));
+  }
+  return sum;
+}
+
 // NaN counts as infinitely wrong.
 double ErrorOf(double actual, double expected) {
   const double error = std::abs(actual - expected);
@@ -90,6 +102,7 @@ class Choices {
 void CheckLogits(const SequenceResult& result, int64_t vocab, const Expected& expected,
                  const Scope& scope, Report& report) {
   double worst = 0;
+  double divergence = 0;
   int rows = 0;
   for (const auto& [position, row] : expected.logits_rows) {
     if (position >= scope.end) break;
@@ -101,10 +114,11 @@ void CheckLogits(const SequenceResult& result, int64_t vocab, const Expected& ex
       const double error = std::max(0.0, ErrorOf(actual[i], row[i]) - kLogitRounding);
       worst = std::max(worst, error / size);
     }
+    divergence += Divergence(row, actual);
   }
-  report.Line(
-      worst <= scope.bound, "logits",
-      StrCat("max |d| / max |logit| ", worst, ", bound ", scope.bound, ", ", rows, " rows"));
+  report.Line(worst <= scope.bound, "logits",
+              StrCat("max |d| / max |logit| ", worst, ", bound ", scope.bound, ", mean KL ",
+                     divergence / std::max(1, rows), ", ", rows, " rows"));
 }
 
 void CheckArgMax(const SequenceResult& result, int64_t vocab, const Expected& expected,
@@ -162,20 +176,42 @@ int64_t PositionsWithEqualExperts(const SequenceResult& a, const SequenceResult&
   return end;
 }
 
-// The scope of an executor that keeps narrow keys and values, `result` being what it made of a
-// prompt and the continuation `ids`; everything at the tight bound when `exact` is null.
+// How far rounding moves the distributions on average (tolerance.h): of the positions in scope, or
+// of all when there are none.
+void CheckDivergence(const SequenceResult& result, const SequenceResult& exact, int64_t vocab,
+                     const Scope& scope, Report& report) {
+  double divergence = 0;
+  double allowed = 0;
+  const auto all = static_cast<int64_t>(exact.logits.size()) / vocab;
+  const int64_t positions = scope.end == 0 ? all : std::min(scope.end, all);
+  for (int64_t t = 0; t < positions; ++t) {
+    const std::span<const float> row = RowOf(exact, t, vocab);
+    divergence += Divergence(row, RowOf(result, t, vocab)) / static_cast<double>(positions);
+    allowed += DivergenceBound(scope.bound, row) / static_cast<double>(positions);
+  }
+  report.Line(divergence <= allowed, "divergence",
+              StrCat("mean KL from float32 ", divergence, ", bound ", allowed, ", ", positions,
+                     " positions"));
+}
+
+// The scope of an executor that rounds keys and values or activations, `result` being what it made
+// of a prompt and the continuation `ids`; everything at the tight bound when `exact` is null.
 Scope ScopeOf(Executor& executor, Executor* exact, const std::vector<int32_t>& prompt,
               const std::vector<int32_t>& ids, const SequenceResult& result, Report& report) {
   Scope scope;
-  scope.bound = RelativeBound(executor.limits().kv_dtype, executor.spec().num_layers());
-  if (exact == nullptr || !executor.spec().has_moe()) return scope;
+  scope.bound = RelativeBound(executor.limits().kv_dtype, executor.info().activation_type,
+                              executor.spec().num_layers());
+  if (exact == nullptr) return scope;
   const SequenceResult other = RunForced(*exact, prompt, ids);
-  scope.end = PositionsWithEqualExperts(result, other,
-                                        static_cast<size_t>(executor.spec().moe.routing.top_k));
   const auto positions = static_cast<int64_t>(prompt.size() + ids.size()) - 1;
-  report.Line(scope.end > 0, "experts",
-              StrCat("those of float32 keys and values at the first ",
-                     std::min(scope.end, positions), " of ", positions, " positions"));
+  if (executor.spec().has_moe()) {
+    scope.end = PositionsWithEqualExperts(result, other,
+                                          static_cast<size_t>(executor.spec().moe.routing.top_k));
+    report.Line(true, "experts",
+                StrCat("those of float32 at the first ", std::min(scope.end, positions), " of ",
+                       positions, " positions"));
+  }
+  CheckDivergence(result, other, executor.spec().vocab_size, scope, report);
   return scope;
 }
 

@@ -38,6 +38,7 @@ struct Options {
   int64_t threads = 0;
   std::string isa;
   std::string kv_dtype = "f32";
+  PrecisionFlags precision{.activation_dtype = "f32", .quantization = "", .head_dtype = "auto"};
   std::string perturb = "none";
 };
 
@@ -70,21 +71,26 @@ Result<std::unique_ptr<Executor>> MakePerturbed(const Options& options,
   ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype, ResolveKvCacheDType(options.kv_dtype, *model));
   ERNE_ASSIGN_OR_RETURN(
       std::unique_ptr<Executor> executor,
-      MakeExecutor(options.executor, std::move(model), LimitsFor(longest, kv_dtype), threads));
+      MakeExecutor(options.executor, std::move(model), LimitsFor(longest, kv_dtype),
+                   {.threads = threads, .precision = ToPrecision(options.precision)}));
   for (const auto& [name, perturbation] : kPerturbations) {
     if (name == options.perturb) return Perturb(std::move(executor), perturbation);
   }
   return executor;
 }
 
-// What `executor` is compared with where it keeps narrow keys and values; null where it does not.
+// What `executor` is compared with where it rounds keys and values or activations; null where it
+// does not.
 Result<std::unique_ptr<Executor>> MakeExact(const Options& options, const Executor& executor,
                                             std::shared_ptr<const Model> model) {
-  if (executor.limits().kv_dtype == KvDType::kF32) return std::unique_ptr<Executor>();
+  if (executor.limits().kv_dtype == KvDType::kF32 && options.precision.activation_dtype == "f32")
+    return std::unique_ptr<Executor>();
   ExecutorLimits limits = executor.limits();
   limits.kv_dtype = KvDType::kF32;
-  return MakeExecutor(options.executor, std::move(model), limits,
-                      static_cast<int>(options.threads));
+  ExecutorSettings settings;
+  settings.threads = static_cast<int>(options.threads);
+  settings.precision.activation = ActivationDType::kF32;
+  return MakeExecutor(options.executor, std::move(model), limits, settings);
 }
 
 Status CheckReferenceModel(const Options& options, const FileSet& files, Model model,
@@ -176,7 +182,11 @@ int Main(const std::vector<std::string>& arguments) {
   flags.Add("threads", &options.threads, "N", {"Its threads; 0: all", "线程数；0 表示全部"})
       .Range(0, 4096);
   flags.Add("isa", &options.isa, "NAME", {"Instruction set of the CPU executor", "CPU 指令集"})
-      .Choices({"scalar", "avx2", "avx512"});
+      .Choices({"scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"});
+  flags
+      .Add("activation-dtype", &options.precision.activation_dtype, "TYPE",
+           {"Type of activations in products", "矩阵乘法中激活值的类型"})
+      .Choices({"f32", "bf16", "int8"});
   flags
       .Add("kv-dtype", &options.kv_dtype, "TYPE",
            {"Type of the keys and values in its cache", "KV 缓存的数据类型"})

@@ -60,8 +60,9 @@ class PerturbedExecutor final : public Executor {
   void ChangeRow(const Batch& batch, std::span<float> row) const {
     switch (perturbation_) {
       case Perturbation::kLogits:
-        row[0] += static_cast<float>(3 * RelativeBound(limits().kv_dtype, spec().num_layers()) *
-                                     LargestMagnitude(row));
+        row[0] += static_cast<float>(
+            3 * RelativeBound(limits().kv_dtype, info().activation_type, spec().num_layers()) *
+            LargestMagnitude(row));
         break;
       case Perturbation::kGreedy:
         for (float& logit : row) logit = -logit;

@@ -39,15 +39,31 @@
 // worst of thousands of logits is four sigma out. Divided by the largest logit instead of the root
 // mean square it is smaller still, by 3 or so, which is the slack of this bound.
 //
+// Activations that are rounded before a product (ActivationDType) have the same e, as bf16 or as
+// int8 of a group: of 32 to 128 inputs the largest is about 3 times their root mean square as well.
+// The rounding of the inputs is independent from product to product. A layer then has: e in the
+// values, e in queries and in keys, which move a score by sqrt(2) 2.5 e, and e before the output
+// product: sqrt(1 + 2 * 2.5^2 + 1) = 3.8 e for attention; e in gate and up each and e before the
+// down product: sqrt(3) e for the MLP. Together 4.2 e a layer, 4.2 sqrt(L) e of the stream, and e
+// before the head.
+//
 // Such an error can also tip a router's choice between two experts, and then the position and all
 // that see it compute something else. f16 tips none in these models. With bf16 and int8 all
 // positions before the first tipped one are judged, found by comparing the experts with those of
-// the same executor over float32 keys and values, which the bound above has judged.
+// the same executor over float32 keys, values and activations, which the bound above has judged.
+//
+// Positions are judged by their distributions, too. Logits that move by independent d_i of variance
+// s^2 move a distribution by KL = Var_p(d) / 2 + O(d^3), s^2 / 2 on average. s is e with the gains
+// above, a quarter of the bound, of the size of the logits: of their standard deviation, for their
+// mean does not matter to a softmax. Twice that s is allowed. Where a router tips at the very first
+// position, as int8 activations make one of erne-mini's do, nothing lies before it; then the mean
+// over all positions has to keep that bound, tipped choices and all.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
 
 #include "kv/kv_dtype.h"
 
@@ -73,12 +89,32 @@ inline double KvRoundingError(KvDType dtype) {
   return 0;
 }
 
-// The bound of max |d logit| / max |logit| for an executor with such keys and values.
-inline double RelativeBound(KvDType dtype, int64_t layers) {
+// The same for activations, by ExecutorInfo::activation_type.
+inline double ActivationRoundingError(const std::string& type) {
+  if (type.find("int8") != std::string::npos) return 3.0 / 440;
+  if (type.find("bf16") != std::string::npos) return 0.425 * 0x1p-8;
+  return 0;
+}
+
+// The bound of max |d logit| / max |logit| for an executor with such keys, values and activations.
+inline double RelativeBound(KvDType dtype, const std::string& activations, int64_t layers) {
   constexpr double kSigmas = 4;
-  constexpr double kPerLayer = 2.7;
+  constexpr double kKvPerLayer = 2.7;
+  constexpr double kActivationsPerLayer = 4.2;
+  const double depth = std::sqrt(static_cast<double>(layers));
   return kRelativeBound +
-         kSigmas * kPerLayer * std::sqrt(static_cast<double>(layers)) * KvRoundingError(dtype);
+         kSigmas * (kKvPerLayer * depth * KvRoundingError(dtype) +
+                    (kActivationsPerLayer * depth + 1) * ActivationRoundingError(activations));
+}
+
+// The bound of the mean KL divergence, in nats, that follows from a RelativeBound.
+inline double DivergenceBound(double relative_bound, std::span<const float> logits) {
+  double mean = 0;
+  double squares = 0;
+  const auto count = static_cast<double>(logits.size());
+  for (const float logit : logits) mean += logit / count;
+  for (const float logit : logits) squares += (logit - mean) * (logit - mean) / count;
+  return 0.5 * squares * relative_bound * relative_bound / 4;
 }
 
 inline double LargestMagnitude(std::span<const float> values) {

@@ -87,6 +87,19 @@ Status CheckSpec(const ModelSpec& spec) {
   return {};
 }
 
+// A loop has q, k and v of all rows, or all experts of a layer and the shared one, each row with
+// top_k experts; matrices with orders of their own (GPTQ) want the rows of each in its own form.
+GemmLimits LimitsOfProducts(const PackedModel& model, const ExecutorLimits& limits) {
+  const RoutingSpec& routing = model.spec.moe.routing;
+  const int64_t experts_of_row = model.spec.has_moe() ? routing.top_k + 1 : 1;
+  GemmLimits products;
+  products.max_jobs = std::max<int64_t>(3, routing.experts + 1);
+  products.max_rows = limits.max_rows * std::max<int64_t>(3, 2 * experts_of_row);
+  products.max_row_bytes = model.max_row_bytes;
+  products.max_cols = model.max_permuted_cols;
+  return products;
+}
+
 class CpuExecutor final : public Executor {
  public:
   // `described`: name and types of what this is.
@@ -98,8 +111,7 @@ class CpuExecutor final : public Executor {
         kernels_(kernels),
         pool_(std::move(pool)),
         rope_(model_.spec.attention.rope, model_.spec.attention.head_dim),
-        gemms_(kernels, *pool_, std::max<int64_t>(3, model_.spec.moe.routing.experts + 1),
-               model_.max_groups, model_.max_permuted_cols, workspace_),
+        gemms_(kernels, *pool_, LimitsOfProducts(model_, limits), workspace_),
         attention_(kernels, *pool_, model_.spec, limits, workspace_),
         cache_(kernels, model_.spec, limits, kv_memory_) {}
 
@@ -441,12 +453,57 @@ Result<Choice> Choose(const CpuExecutorOptions& options) {
   return Choice{kernels, options.threads == 0 ? UsableCpus() : options.threads};
 }
 
-ExecutorInfo Describe(const Model& model, const Choice& choice, KvDType kv_dtype) {
+std::optional<WeightType> RoundedTo(Quantization quantization) {
+  if (quantization == Quantization::kInt8) return WeightType::kInt8;
+  if (quantization == Quantization::kInt4) return WeightType::kInt4;
+  return {};
+}
+
+PackTypes ChooseTypes(const Precision& precision, const Kernels& kernels) {
+  PackTypes types;
+  types.bf16_products = kernels.bf16_products;
+  const bool automatic = precision.activation == ActivationDType::kAuto;
+  if (precision.activation == ActivationDType::kBF16 || (automatic && kernels.bf16_products))
+    types.layers.for_bf16 = ActivationType::kBF16;
+  if (precision.activation == ActivationDType::kInt8 || automatic)
+    types.layers.for_integers = ActivationType::kInt8;
+  types.layers.quantize = RoundedTo(precision.quantization);
+  types.head = types.layers;
+  if (precision.head != Quantization::kNone) types.head.quantize = RoundedTo(precision.head);
+  return types;
+}
+
+// The type of activations that `weights` are multiplied with.
+const char* ActivationName(const LinearWeights& weights, const PackOptions& options) {
+  const auto* view = std::get_if<TensorView>(&weights.matrix);
+  ActivationType type = ActivationType::kF32;
+  if (view == nullptr || options.quantize.has_value()) {
+    type = options.for_integers;
+  } else if (view->dtype == DType::kBF16) {
+    type = options.for_bf16;
+  }
+  return type == ActivationType::kInt8 ? "int8" : type == ActivationType::kBF16 ? "bf16" : "f32";
+}
+
+ExecutorInfo Describe(const Model& model, const Choice& choice, const Precision& precision,
+                      KvDType kv_dtype) {
+  const PackTypes types = ChooseTypes(precision, *choice.kernels);
+  LinearWeights head = model.weights.head;
+  if (!head.present()) head.matrix = model.weights.embedding;
   ExecutorInfo info;
   info.name = StrCat("cpu (", choice.kernels->name, ", ", choice.threads,
                      choice.threads == 1 ? " thread)" : " threads)");
   info.weight_type = model.precision;
-  info.activation_type = "f32";
+  if (precision.quantization != Quantization::kNone)
+    info.weight_type += StrCat(" as ", QuantizationName(precision.quantization));
+  if (precision.head != Quantization::kNone)
+    info.weight_type += StrCat(", head as ", QuantizationName(precision.head));
+  const std::string of_head = ActivationName(head, types.head);
+  info.activation_type = of_head;
+  if (!model.weights.layers.empty()) {
+    info.activation_type = ActivationName(model.weights.layers[0].q, types.layers);
+    if (info.activation_type != of_head) info.activation_type += StrCat(", head ", of_head);
+  }
   info.kv_type = KvDTypeName(kv_dtype);
   return info;
 }
@@ -463,13 +520,15 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   ERNE_RETURN_IF_ERROR(cpu::CheckSizes(limits, model->spec));
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
   auto pool = std::make_unique<ThreadPool>(choice.threads);
-  ExecutorInfo described = cpu::Describe(*model, choice, limits.kv_dtype);
+  ExecutorInfo described = cpu::Describe(*model, choice, options.precision, limits.kv_dtype);
   const auto part = [&progress](double begin, double end) {
     return [&progress, begin, end](double done) {
       if (progress) progress(begin + done * (end - begin));
     };
   };
-  auto packed = cpu::PackModel(std::move(model), *pool, part(0, cpu::kPackingShare));
+  auto packed =
+      cpu::PackModel(std::move(model), *pool, cpu::ChooseTypes(options.precision, *choice.kernels),
+                     part(0, cpu::kPackingShare));
   if (!packed.ok()) return packed.status();
   auto executor = std::make_unique<cpu::CpuExecutor>(*std::move(packed), std::move(described),
                                                      limits, *choice.kernels, std::move(pool));
@@ -481,7 +540,7 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
 Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, KvDType kv_dtype,
                                          const CpuExecutorOptions& options) {
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
-  return cpu::Describe(model, choice, kv_dtype);
+  return cpu::Describe(model, choice, options.precision, kv_dtype);
 }
 
 }  // namespace erne

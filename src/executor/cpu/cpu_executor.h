@@ -1,20 +1,23 @@
 // The CPU executor: threads, and kernels vectorised for AVX2 and AVX-512 (one source file per
-// instruction set, the best one picked at run time). float32 activations; weights f32, bf16,
-// f16 (kept at 2 bytes, widened exactly in registers) or 4-bit; KV of every KvDType.
+// instruction set, the best one picked at run time). Weights f32, bf16, f16 (kept at 2 bytes), int8
+// and int4; activations f32, bf16 and int8 (kernels.h says what pairs there are); KV of every
+// KvDType.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "executor/executor.h"
+#include "executor/precision.h"
 
 namespace erne {
 
 struct CpuExecutorOptions {
   int threads = 0;  // 0: every CPU that this process may use
   // Instruction set: "" = the best that this CPU has, or ERNE_CPU_ISA from the environment;
-  // "scalar", "avx2", "avx512".
+  // "scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16".
   std::string isa;
+  Precision precision;
 };
 
 // Packs the weights (progress reported) and takes all memory here; Run allocates nothing

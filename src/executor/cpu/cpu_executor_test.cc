@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "executor/cpu/dispatch.h"
+#include "executor/cpu/packed_matrix.h"
 #include "executor/kv_storage.h"
 #include "executor/reference/reference_executor.h"
 
@@ -240,14 +241,19 @@ ExecutorLimits WithKv(KvDType dtype) {
 
 std::unique_ptr<Executor> MakeCpu(const std::shared_ptr<const Model>& model, int threads,
                                   const std::string& isa = "",
-                                  const ExecutorLimits& limits = kLimits) {
+                                  const ExecutorLimits& limits = kLimits,
+                                  const Precision& precision = {}) {
   CpuExecutorOptions options;
   options.threads = threads;
   options.isa = isa;
+  options.precision = precision;
   auto executor = MakeCpuExecutor(model, limits, options);
   ERNE_CHECK(executor.ok()) << executor.status().message();
   return std::move(executor).value();
 }
+
+// Nothing is rounded but by float32 arithmetic.
+constexpr Precision kFloats{.activation = ActivationDType::kF32};
 
 std::vector<int32_t> RandomTokens(size_t count, int64_t vocab, uint32_t seed) {
   std::mt19937 random(seed);
@@ -304,7 +310,7 @@ TEST_P(CpuExecutorTest, MatchesTheReference) {
   float largest = 0;
   for (const float logit : expected) largest = std::max(largest, std::abs(logit));
   for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
-    const auto executor = MakeCpu(model_, 2, kernels->name);
+    const auto executor = MakeCpu(model_, 2, kernels->name, kLimits, kFloats);
     const std::vector<float> got = LogitsOf(*executor, batch);
     ASSERT_EQ(got.size(), expected.size());
     for (size_t i = 0; i < got.size(); ++i) {
@@ -321,7 +327,9 @@ TEST_P(CpuExecutorTest, ASequenceGivesTheSameBitsInEverySetting) {
   const std::vector<BlockId> far_blocks = Blocks(150, 5, -11);
   const std::vector<BlockId> other_blocks = Blocks(20, 3);
   for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
-    const auto executor = MakeCpu(model_, 1, kernels->name);
+    // In floats with one set, and rounded with the others.
+    const Precision precision = std::string(kernels->name) == "avx2" ? kFloats : Precision();
+    const auto executor = MakeCpu(model_, 1, kernels->name, kLimits, precision);
     const std::vector<float> alone = LogitsOf(*executor, {{0, tokens, blocks, Logits::kAll}});
     ASSERT_EQ(alone.size(), tokens.size() * static_cast<size_t>(vocab_));
     EXPECT_TRUE(std::all_of(alone.begin(), alone.end(), [](float x) { return std::isfinite(x); }));
@@ -333,7 +341,7 @@ TEST_P(CpuExecutorTest, ASequenceGivesTheSameBitsInEverySetting) {
     same(RunChunks(*executor, tokens, blocks, {1}), "token by token");
     same(RunChunks(*executor, tokens, far_blocks, {7, 1, 30, 2}), "in chunks, in other blocks");
     for (const int threads : {2, 3}) {
-      const auto threaded = MakeCpu(model_, threads, kernels->name);
+      const auto threaded = MakeCpu(model_, threads, kernels->name, kLimits, precision);
       same(LogitsOf(*threaded, {{0, tokens, blocks, Logits::kAll}}), "with more threads");
       same(RunChunks(*threaded, tokens, blocks, {1, 13}), "with more threads, in chunks");
     }
@@ -431,7 +439,7 @@ TEST(CpuExecutor, TracesTheSameExpertsAsTheReference) {
     if (!kind.spec.has_moe()) continue;
     const auto model = RandomModel::Make(kind.spec, kind.weights, 9);
     const auto reference = MakeReferenceExecutor(model, kLimits).value();
-    const auto executor = MakeCpu(model, 2);
+    const auto executor = MakeCpu(model, 2, "", kLimits, kFloats);
     const std::vector<int32_t> tokens = RandomTokens(40, kind.spec.vocab_size, 1);
     RoutingTrace expected;
     RoutingTrace trace;
@@ -446,6 +454,99 @@ TEST(CpuExecutor, TracesTheSameExpertsAsTheReference) {
       EXPECT_EQ(trace.layers[i].ids, expected.layers[i].ids) << kind.name;
     }
   }
+}
+
+// `model` with every matrix that `quantization` rounds, and a tied embedding, as the floats that
+// the canonical form (formats/int8.h) stands for.
+class RoundedModel {
+ public:
+  RoundedModel(const Model& model, Quantization quantization) : to_(quantization), model_(model) {
+    for (LayerWeights& layer : model_.weights.layers) {
+      for (LinearWeights* matrix : {&layer.q, &layer.k, &layer.v, &layer.o}) Round(*matrix);
+      if (auto* dense = std::get_if<MlpWeights>(&layer.ffn)) Round(*dense);
+      if (auto* moe = std::get_if<MoeWeights>(&layer.ffn)) {
+        for (MlpWeights& expert : moe->experts) Round(expert);
+        if (moe->shared) Round(*moe->shared);
+      }
+    }
+    if (model_.weights.head.present()) {
+      Round(model_.weights.head);
+    } else {
+      LinearWeights head;
+      head.matrix = model_.weights.embedding;
+      Round(head);
+      model_.weights.embedding = std::get<TensorView>(head.matrix);
+    }
+  }
+  const Model& model() const { return model_; }
+
+ private:
+  void Round(MlpWeights& mlp) {
+    for (LinearWeights* matrix : {&mlp.gate, &mlp.up, &mlp.down}) Round(*matrix);
+  }
+  void Round(LinearWeights& weights) {
+    const auto view = std::get<TensorView>(weights.matrix);
+    const int64_t rows = view.shape[0];
+    const int64_t cols = view.shape[1];
+    std::vector<float>& values = storage_.emplace_back(static_cast<size_t>(rows * cols));
+    const int64_t group = Int4GroupFor(cols, cpu::kInt4Group);
+    for (int64_t r = 0; r < rows; ++r) {
+      const std::span<float> out(values.data() + r * cols, static_cast<size_t>(cols));
+      if (to_ == Quantization::kInt4 && group > 0) {
+        DequantizeRow(QuantizeInt4(view, r, 1, group), 0, out);
+      } else {
+        DequantizeRow(QuantizeInt8(view, r, 1, std::min(cols, cpu::kInt8Group)), 0, out);
+      }
+    }
+    weights.matrix =
+        TensorView{DType::kF32, view.shape, reinterpret_cast<const std::byte*>(values.data())};
+  }
+
+  const Quantization to_;
+  std::deque<std::vector<float>> storage_;
+  Model model_;
+};
+
+TEST(CpuExecutor, RoundsWeightsToTheCanonicalForm) {
+  for (const Kind& kind : Kinds()) {
+    if (kind.weights == Weights::kInt4 || kind.weights == Weights::kInt4Ordered) continue;
+    const auto model = RandomModel::Make(kind.spec, kind.weights, 11);
+    const std::vector<int32_t> tokens = RandomTokens(40, kind.spec.vocab_size, 1);
+    const std::vector<BlockId> blocks = Blocks(0, 3);
+    for (const Quantization to : {Quantization::kInt8, Quantization::kInt4}) {
+      const auto rounded = std::make_shared<RoundedModel>(*model, to);
+      const auto reference = MakeReferenceExecutor({rounded, &rounded->model()}, kLimits).value();
+      const std::vector<float> expected = LogitsOf(*reference, {{0, tokens, blocks, Logits::kAll}});
+      float largest = 0;
+      for (const float logit : expected) largest = std::max(largest, std::abs(logit));
+      Precision precision = kFloats;
+      precision.quantization = to;
+      for (const cpu::Kernels* kernels : cpu::SupportedKernels()) {
+        const auto executor = MakeCpu(model, 2, kernels->name, kLimits, precision);
+        const std::vector<float> got = LogitsOf(*executor, {{0, tokens, blocks, Logits::kAll}});
+        ASSERT_EQ(got.size(), expected.size());
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_NEAR(got[i], expected[i], 1e-4F * largest) << kind.name << " " << kernels->name;
+      }
+    }
+  }
+}
+
+TEST(CpuExecutor, RoundsTheHeadAlone) {
+  const auto model = RandomModel::Make(BaseSpec(), Weights::kBF16, 11);
+  const std::vector<int32_t> tokens = RandomTokens(9, 101, 1);
+  const Batch batch = {{0, tokens, Blocks(0, 1), Logits::kAll}};
+  Precision precision = kFloats;
+  precision.head = Quantization::kInt4;
+  const auto executor = MakeCpu(model, 1, "", kLimits, precision);
+  EXPECT_EQ(executor->info().weight_type, "test weights, head as int4");
+  EXPECT_EQ(executor->info().activation_type, "f32");
+  const std::vector<float> got = LogitsOf(*executor, batch);
+  EXPECT_NE(got, LogitsOf(*MakeCpu(model, 1, "", kLimits, kFloats), batch));
+  precision.quantization = Quantization::kInt8;
+  const auto both = MakeCpu(model, 1, "", kLimits, precision);
+  EXPECT_EQ(both->info().weight_type, "test weights as int8, head as int4");
+  EXPECT_NE(LogitsOf(*both, batch), got);
 }
 
 TEST(CpuExecutor, AStepAllocatesNothing) {

@@ -23,12 +23,19 @@ std::vector<InstructionSet> InstructionSets() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
   return {{"scalar", &scalar::kKernels, true},
           {"avx2", &avx2::kKernels, avx2},
-          {"avx512", &avx512::kKernels, avx512}};
+          {"avx512", &avx512::kKernels, avx512},
+          {"avx512_vnni", &avx512_vnni::kKernels, vnni},
+          {"avx512_bf16", &avx512_bf16::kKernels, bf16}};
 #else
-  return {
-      {"scalar", &scalar::kKernels, true}, {"avx2", nullptr, false}, {"avx512", nullptr, false}};
+  return {{"scalar", &scalar::kKernels, true},
+          {"avx2", nullptr, false},
+          {"avx512", nullptr, false},
+          {"avx512_vnni", nullptr, false},
+          {"avx512_bf16", nullptr, false}};
 #endif
 }
 
@@ -52,7 +59,8 @@ Result<const Kernels*> SelectKernels(const std::string& isa) {
     return set.kernels;
   }
   if (!name.empty()) {
-    return InvalidArgument(StrCat(source, " is \"", name, "\"; known are scalar, avx2 and avx512"));
+    return InvalidArgument(StrCat(source, " is \"", name,
+                                  "\"; known are scalar, avx2, avx512, avx512_vnni, avx512_bf16"));
   }
   return best;
 }

@@ -25,14 +25,23 @@ struct GemmJob {
   int64_t y_stride = 0;
 };
 
-// Collects jobs that do not depend on each other (q, k and v; all experts of a layer) and runs them
-// as one parallel loop. Used by the executor's thread; allocates nothing after construction.
+// What the products of a model need room for.
+struct GemmLimits {
+  int64_t max_jobs = 0;       // in one loop
+  int64_t max_rows = 0;       // of all jobs of a loop, a row of kSwiGlu counted twice
+  int64_t max_row_bytes = 0;  // of a row of activations as a matrix reads it
+  int64_t max_cols = 0;       // of a matrix that has an order of its own
+};
+
+// Collects jobs that do not depend on each other (q, k and v; all experts of a layer), puts their
+// activations into the form that the matrices read, once for all matrices that read the same, and
+// runs the products as one parallel loop. Used by the executor's thread; allocates nothing after
+// construction.
 class GemmRunner {
  public:
-  // max_jobs: jobs in one loop. max_groups, max_permuted_cols: see PackedModel. The arrays join
-  // `workspace`, which the caller allocates before the first Run.
-  GemmRunner(const Kernels& kernels, ThreadPool& pool, int64_t max_jobs, int64_t max_groups,
-             int64_t max_permuted_cols, Workspace& workspace);
+  // The arrays join `workspace`, which the caller allocates before the first Run.
+  GemmRunner(const Kernels& kernels, ThreadPool& pool, const GemmLimits& limits,
+             Workspace& workspace);
   GemmRunner(const GemmRunner&) = delete;
   GemmRunner& operator=(const GemmRunner&) = delete;
 
@@ -49,19 +58,37 @@ class GemmRunner {
   // A job cut into panel_chunks x row_chunks tasks.
   struct Cut {
     GemmJob job;
+    Activations x;
+    Activations up_x;
     int64_t first_task = 0;
     int64_t panels_per_task = 0;
     int64_t rows_per_task = 0;
     int64_t row_chunks = 0;
   };
+  // Rows of activations that are put into a form.
+  struct Source {
+    PrepareTask task;
+    int64_t rows = 0;
+    int64_t first_row = 0;  // in the loop over all rows
+  };
 
+  // The rows of `job` as `matrix` reads them; to be made by PrepareRows where they are not x
+  // itself.
+  Activations Prepared(const GemmJob& job, const MatrixRef& matrix, bool gather);
+  void PrepareRows();
   int64_t CutJobs();
   void RunTask(int64_t task, int worker) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
-  std::vector<Cut> jobs_;             // capacity: max_jobs
-  std::vector<GemmScratch> scratch_;  // [threads]
+  const GemmLimits limits_;
+  std::vector<Cut> jobs_;              // capacity: max_jobs
+  std::vector<Source> sources_;        // capacity: 2 * max_jobs
+  std::vector<GemmScratch> scratch_;   // [threads]
+  std::vector<float*> ordered_;        // [threads]: [max_cols]
+  unsigned char* prepared_ = nullptr;  // [max_rows, max_row_bytes]
+  int64_t prepared_bytes_ = 0;         // used so far
+  int64_t prepared_rows_ = 0;
 };
 
 }  // namespace erne::cpu

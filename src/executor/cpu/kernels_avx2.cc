@@ -123,22 +123,6 @@ struct Bf16Weights {
     return {Widen<H>(Load256(pair)), Widen<H>(Load256(pair + 32))};
   }
 };
-// q - 8 of input 2 * pair + H.
-struct Int4Weights {
-  static constexpr int64_t kPairBytes = 16;
-  template <int H>
-  static ERNE_INLINE __m256 Widen(__m128i bytes) {
-    const __m256i q = _mm256_cvtepu8_epi32(bytes);
-    const __m256i nibble =
-        H == 1 ? _mm256_srli_epi32(q, 4) : _mm256_and_si256(q, _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibble, _mm256_set1_epi32(8)));
-  }
-  template <int H>
-  static ERNE_INLINE Vec Get(const unsigned char* pair) {
-    const __m128i bytes = Load128(pair);
-    return {Widen<H>(bytes), Widen<H>(_mm_unpackhi_epi64(bytes, bytes))};
-  }
-};
 ERNE_INLINE Vec LoadInt8(const unsigned char* p) {
   const __m128i bytes = Load128(p);
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
@@ -176,7 +160,63 @@ ERNE_INLINE void NarrowLowBytes(Vec v, int8_t* out) {
       _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 
-constexpr const char* kName = "avx2";
+// 64 bytes, and 16 integers of 32 bits.
+struct Line {
+  __m256i a, b;
+};
+using Ints = Line;
+
+ERNE_INLINE Ints ZeroInts() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+ERNE_INLINE Line LoadLine(const unsigned char* p) { return {Load256(p), Load256(p + 32)}; }
+ERNE_INLINE void StoreLine(unsigned char* p, Line line) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), line.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), line.b);
+}
+// The 4 bytes at p in every lane.
+ERNE_INLINE Line BroadcastWord(const unsigned char* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, sizeof(word));
+  const __m256i words = _mm256_set1_epi32(word);
+  return {words, words};
+}
+ERNE_INLINE Line LowNibbles(Line line) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(line.a, mask), _mm256_and_si256(line.b, mask)};
+}
+ERNE_INLINE Line HighNibbles(Line line) {
+  return LowNibbles({_mm256_srli_epi16(line.a, 4), _mm256_srli_epi16(line.b, 4)});
+}
+ERNE_INLINE Vec ToFloat(Ints integers) {
+  return {_mm256_cvtepi32_ps(integers.a), _mm256_cvtepi32_ps(integers.b)};
+}
+// Byte I of every lane, 0..255.
+template <int I>
+ERNE_INLINE Ints ByteOf(Line line) {
+  const __m256i mask = _mm256_set1_epi32(255);
+  return {_mm256_and_si256(_mm256_srli_epi32(line.a, 8 * I), mask),
+          _mm256_and_si256(_mm256_srli_epi32(line.b, 8 * I), mask)};
+}
+// Nibble I of every lane, less 8.
+template <int I>
+ERNE_INLINE __m256 NibbleOf(__m256i line) {
+  const __m256i nibble = _mm256_and_si256(_mm256_srli_epi32(line, 4 * I), _mm256_set1_epi32(15));
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibble, _mm256_set1_epi32(8)));
+}
+template <int I>
+ERNE_INLINE Vec NibbleOf(Line line) {
+  return {NibbleOf<I>(line.a), NibbleOf<I>(line.b)};
+}
+// Lane by lane, acc + the four products of unsigned bytes of w with signed bytes of x; exact: even
+// and odd bytes as 16 bits, whose products are added in pairs.
+ERNE_INLINE __m256i AddByteProducts(__m256i acc, __m256i w, __m256i x) {
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(255)),
+                                         _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
+  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8));
+  return _mm256_add_epi32(_mm256_add_epi32(acc, even), odd);
+}
+ERNE_INLINE Ints AddByteProducts(Ints acc, Line w, Line x) {
+  return {AddByteProducts(acc.a, w.a, x.a), AddByteProducts(acc.b, w.b, x.b)};
+}
 
 }  // namespace
 }  // namespace erne::cpu::avx2

@@ -125,19 +125,6 @@ struct Bf16Weights {
     return reinterpret_cast<Vec>(H == 0 ? words << 16 : words & 0xFFFF0000u);
   }
 };
-// q - 8 of input 2 * pair + H.
-struct Int4Weights {
-  static constexpr int64_t kPairBytes = 16;
-  template <int H>
-  static ERNE_INLINE Vec Get(const unsigned char* pair) {
-    Vec v;
-    for (int64_t i = 0; i < kLanes; ++i) {
-      const int q = H == 0 ? pair[i] & 15 : pair[i] >> 4;
-      v[i] = static_cast<float>(q - 8);
-    }
-    return v;
-  }
-};
 ERNE_INLINE Vec LoadInt8(const unsigned char* p) {
   Vec v;
   for (int64_t i = 0; i < kLanes; ++i) v[i] = static_cast<float>(static_cast<signed char>(p[i]));
@@ -182,7 +169,46 @@ ERNE_INLINE void NarrowLowBytes(Vec v, int8_t* out) {
   for (int64_t i = 0; i < kLanes; ++i) out[i] = static_cast<int8_t>(words[i] & 0xFF);
 }
 
-constexpr const char* kName = "scalar";
+// 64 bytes, and 16 integers of 32 bits.
+typedef int32_t Line __attribute__((vector_size(64)));
+using Ints = Line;
+
+ERNE_INLINE Ints ZeroInts() { return Line{}; }
+ERNE_INLINE Line LoadLine(const unsigned char* p) {
+  Line line;
+  __builtin_memcpy(&line, p, sizeof(line));
+  return line;
+}
+ERNE_INLINE void StoreLine(unsigned char* p, Line line) {
+  __builtin_memcpy(p, &line, sizeof(line));
+}
+// The 4 bytes at p in every lane.
+ERNE_INLINE Line BroadcastWord(const unsigned char* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, sizeof(word));
+  return Line{} + word;
+}
+ERNE_INLINE Line LowNibbles(Line line) { return line & 0x0F0F0F0F; }
+ERNE_INLINE Line HighNibbles(Line line) { return line >> 4 & 0x0F0F0F0F; }
+ERNE_INLINE Vec ToFloat(Ints integers) { return __builtin_convertvector(integers, Vec); }
+// Byte I of every lane, 0..255.
+template <int I>
+ERNE_INLINE Ints ByteOf(Line line) {
+  return line >> (8 * I) & 255;
+}
+// Nibble I of every lane, less 8.
+template <int I>
+ERNE_INLINE Vec NibbleOf(Line line) {
+  return ToFloat((line >> (4 * I) & 15) - 8);
+}
+// Lane by lane, acc + the four products of unsigned bytes of w with signed bytes of x.
+ERNE_INLINE Ints AddByteProducts(Ints acc, Line w, Line x) {
+  acc += ByteOf<0>(w) * (x << 24 >> 24);
+  acc += ByteOf<1>(w) * (x << 16 >> 24);
+  acc += ByteOf<2>(w) * (x << 8 >> 24);
+  acc += ByteOf<3>(w) * (x >> 24);
+  return acc;
+}
 
 }  // namespace
 }  // namespace erne::cpu::scalar

@@ -14,7 +14,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
 #include "base/thread_pool.h"
+#include "executor/cpu/activation_form.h"
 #include "executor/cpu/dispatch.h"
 #include "executor/cpu/kernels_test_util.h"
 #include "executor/cpu/memory.h"
@@ -25,31 +27,59 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Isa, KernelsTest, testing::ValuesIn(AllKernels()), KernelName);
 
+// Types of weights and activations that there is a product for.
+struct Types {
+  WeightType weights;
+  ActivationType activations;
+};
+constexpr Types kTypes[] = {
+    {WeightType::kF32, ActivationType::kF32},   {WeightType::kBF16, ActivationType::kF32},
+    {WeightType::kF16, ActivationType::kF32},   {WeightType::kInt8, ActivationType::kF32},
+    {WeightType::kInt4, ActivationType::kF32},  {WeightType::kBF16, ActivationType::kBF16},
+    {WeightType::kInt8, ActivationType::kInt8}, {WeightType::kInt4, ActivationType::kInt8}};
+
+std::string TypeName(const Types& types) {
+  return StrCat("weights ", static_cast<int>(types.weights), " activations ",
+                static_cast<int>(types.activations));
+}
+
 // What a test matrix is, and what packing made of it.
 struct TestMatrix {
   std::vector<std::byte> bytes;
   std::vector<float> bias;
   LinearWeights weights;
+  Arena memory;
   PackedMatrix packed;
   int64_t rows = 0;
   int64_t cols = 0;
 
   // W[r][c] exactly, and the largest magnitude that its product with x can pass through on the way.
-  double Value(int64_t r, int64_t c) const {
-    if (const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix)) {
-      const size_t g = static_cast<size_t>(r * (cols / q4->group) + c / q4->group);
-      return (Nibble(*q4, r, c) - q4->zeros[g]) * static_cast<double>(q4->scales[g]);
-    }
-    float value;
-    CopyToFloat(std::get<TensorView>(weights.matrix), r * cols + c, {&value, 1});
-    return value;
-  }
+  double Value(int64_t r, int64_t c) const { return Integer(r, c) * Scale(r, c); }
   double Magnitude(int64_t r, int64_t c) const {
     const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix);
     if (q4 == nullptr) return std::abs(Value(r, c));
     const size_t g = static_cast<size_t>(r * (cols / q4->group) + c / q4->group);
     return (std::abs(Nibble(*q4, r, c) - 8) + std::abs(8 - q4->zeros[g])) *
            std::abs(static_cast<double>(q4->scales[g]));
+  }
+  // Value as a number of steps and the size of one: floats are one step.
+  double Integer(int64_t r, int64_t c) const {
+    if (const auto* q8 = std::get_if<Int8Matrix>(&weights.matrix))
+      return q8->q[static_cast<size_t>(r * cols + c)];
+    if (const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix)) {
+      const size_t g = static_cast<size_t>(r * (cols / q4->group) + c / q4->group);
+      return Nibble(*q4, r, c) - q4->zeros[g];
+    }
+    float value;
+    CopyToFloat(std::get<TensorView>(weights.matrix), r * cols + c, {&value, 1});
+    return value;
+  }
+  double Scale(int64_t r, int64_t c) const {
+    if (const auto* q8 = std::get_if<Int8Matrix>(&weights.matrix))
+      return q8->scales[static_cast<size_t>(r * q8->groups() + c / q8->group)];
+    if (const auto* q4 = std::get_if<Int4Matrix>(&weights.matrix))
+      return q4->scales[static_cast<size_t>(r * (cols / q4->group) + c / q4->group)];
+    return 1;
   }
   // The input that stored column c multiplies.
   int64_t Input(int64_t c) const {
@@ -63,11 +93,20 @@ struct TestMatrix {
 
 class GemmTest : public KernelsTest {
  protected:
-  void MakeMatrix(TestMatrix& m, WeightType type, int64_t rows, int64_t cols, int64_t group,
-                  bool order, bool bias) {
+  void MakeMatrix(TestMatrix& m, Types types, int64_t rows, int64_t cols, int64_t group, bool order,
+                  bool bias) {
+    const WeightType type = types.weights;
     m.rows = rows;
     m.cols = cols;
-    if (type == WeightType::kInt4) {
+    if (type == WeightType::kInt8) {
+      Int8Matrix q8;
+      q8.rows = rows;
+      q8.cols = cols;
+      q8.group = group;
+      for (int64_t i = 0; i < rows * cols; ++i) q8.q.push_back(static_cast<int8_t>(Int(-127, 127)));
+      for (int64_t i = 0; i < rows * q8.groups(); ++i) q8.scales.push_back(Uniform(0.001F, 0.01F));
+      m.weights.matrix = std::move(q8);
+    } else if (type == WeightType::kInt4) {
       Int4Matrix q4;
       q4.rows = rows;
       q4.cols = cols;
@@ -106,18 +145,35 @@ class GemmTest : public KernelsTest {
           TensorView{DType::kF32, {rows}, reinterpret_cast<const std::byte*>(m.bias.data())};
     }
     ThreadPool pool(1);
-    m.packed = PackedMatrix::Pack("test", m.weights, rows, cols, pool).value();
+    PackOptions options;
+    options.for_bf16 = options.for_integers = types.activations;
+    m.packed = PackedMatrix::Pack("test", m.weights, rows, cols, m.memory, pool, options).value();
   }
 
-  // Scratch for matrices of up to `cols` columns; poisoned.
-  const GemmScratch& Scratch(int64_t cols) {
+  // Rows of x as `m` reads them, in `bytes`; poisoned first.
+  Activations Prepare(const TestMatrix& m, const std::vector<float>& x, int64_t x_stride,
+                      int64_t rows, const int32_t* x_rows, std::vector<unsigned char>& bytes) {
+    std::vector<float> ordered(static_cast<size_t>(m.cols));
+    PrepareTask task;
+    task.matrix = &m.packed.ref();
+    task.x = x.data();
+    task.x_stride = x_stride;
+    task.x_rows = x_rows;
+    task.row_end = rows;
+    task.ordered = ordered.data();
+    task.form = FormOf(m.packed.ref(), kernels_.bf16_products);
+    bytes.assign(static_cast<size_t>(rows * task.form.stride), 0xFF);
+    task.out = bytes.data();
+    kernels_.prepare(task);
+    task.form.data = bytes.data();
+    return task.form;
+  }
+
+  // Poisoned.
+  const GemmScratch& Scratch() {
     workspace_ = Workspace();
-    workspace_.Add(&scratch_.tile, {kRowGroup, kTileWidth});
-    for (int slot = 0; slot < 2; ++slot) {
-      workspace_.Add(&scratch_.sums[slot], {kRowGroup, cols});
-      workspace_.Add(&scratch_.permuted[slot], {kRowGroup, cols});
-    }
-    scratch_.sums_stride = scratch_.permuted_stride = cols;
+    workspace_.Add(&scratch_.tile, {2, kRowGroup, kTileWidth});
+    workspace_.Add(&scratch_.bytes, {kTilePanels, kUnpackBytes});
     EXPECT_TRUE(workspace_.Allocate("test").ok());
     return scratch_;
   }
@@ -126,18 +182,23 @@ class GemmTest : public KernelsTest {
   std::vector<float> Run(Epilogue epilogue, const TestMatrix& m, const TestMatrix* up,
                          const std::vector<float>& x, int64_t x_stride, int64_t rows,
                          const int32_t* x_rows, std::vector<float> y) {
+    std::vector<unsigned char> bytes;
+    std::vector<unsigned char> up_bytes;
     GemmTask task;
     task.epilogue = epilogue;
     task.matrix = &m.packed.ref();
     task.up = up == nullptr ? nullptr : &up->packed.ref();
     task.panel_end = m.packed.panels();
     task.rows = rows;
-    task.x = x.data();
-    task.x_stride = x_stride;
-    task.x_rows = x_rows;
+    task.x = Prepare(m, x, x_stride, rows, x_rows, bytes);
+    if (up != nullptr) {
+      task.up_x = SameActivations(m.packed.ref(), up->packed.ref())
+                      ? task.x
+                      : Prepare(*up, x, x_stride, rows, x_rows, up_bytes);
+    }
     task.y = y.data();
     task.y_stride = m.rows + kGap;
-    task.scratch = &Scratch(m.cols);
+    task.scratch = &Scratch();
     kernels_.gemm(task);
     return y;
   }
@@ -149,15 +210,31 @@ class GemmTest : public KernelsTest {
   // product and sum round apart. For 4 bits, a group is such a chain over x (q - 8), plus (8 -
   // zero) times a sum of at most group roundings, times the scale: everything passes through at
   // most cols + 4 + groups roundings of what Magnitude adds up. Bias and epilogue add 2 more.
+  //
+  // bf16 activations are rounded first; VDPBF16PS adds products one after the other as well, each
+  // rounded (and takes subnormal numbers for 0, which our values are far from). int8 activations
+  // are rounded first, too; the integer sums are exact, and what is left are the roundings of the
+  // groups.
   struct Expected {
     double value, bound;
   };
   Expected Naive(const TestMatrix& m, const float* x, int64_t output) const {
+    const ActivationType type = m.packed.ref().activation;
+    const int64_t group = type == ActivationType::kInt8 ? m.packed.ref().group : 1;
     double sum = 0;
     double magnitude = 0;
-    for (int64_t c = 0; c < m.cols; ++c) {
-      sum += m.Value(output, c) * x[m.Input(c)];
-      magnitude += m.Magnitude(output, c) * std::abs(x[m.Input(c)]);
+    for (int64_t begin = 0; begin < m.cols; begin += group) {
+      const int64_t end = std::min(m.cols, begin + group);
+      float largest = 0;
+      for (int64_t c = begin; c < end; ++c) largest = std::max(largest, std::abs(x[m.Input(c)]));
+      for (int64_t c = begin; c < end; ++c) {
+        double value = x[m.Input(c)];
+        if (type == ActivationType::kBF16) value = Bf16ToFloat(FloatToBf16(x[m.Input(c)]));
+        if (type == ActivationType::kInt8)
+          value = std::nearbyintf(x[m.Input(c)] * (127 / largest)) * (largest / 127);
+        sum += m.Value(output, c) * value;
+        magnitude += m.Magnitude(output, c) * std::abs(value);
+      }
     }
     if (!m.bias.empty()) {
       sum += m.bias[static_cast<size_t>(output)];
@@ -174,8 +251,6 @@ class GemmTest : public KernelsTest {
 
 INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(AllKernels()), KernelName);
 
-constexpr WeightType kTypes[] = {WeightType::kF32, WeightType::kBF16, WeightType::kF16,
-                                 WeightType::kInt4};
 constexpr int64_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 48, 49, 101};
 
 struct Shape2 {
@@ -183,11 +258,11 @@ struct Shape2 {
 };
 
 TEST_P(GemmTest, MatchesANaiveProduct) {
-  for (const WeightType type : kTypes) {
+  for (const Types type : kTypes) {
     for (int i = 0; i < 26; ++i) {
       const int64_t group = 2 * Int(1, 40);
-      const int64_t cols = type == WeightType::kInt4 ? group * Int(1, i % 5 == 0 ? 20 : 4)
-                                                     : Int(2, i % 5 == 0 ? 1300 : 300);
+      const int64_t cols = type.weights == WeightType::kInt4 ? group * Int(1, i % 5 == 0 ? 20 : 4)
+                                                             : Int(2, i % 5 == 0 ? 1300 : 300);
       const int64_t outputs = Int(1, 150);
       const int64_t rows = kRowCounts[static_cast<size_t>(i) % std::size(kRowCounts)];
       TestMatrix m;
@@ -212,8 +287,8 @@ TEST_P(GemmTest, MatchesANaiveProduct) {
           const Expected expected = Naive(m, x.data() + r * stride, o);
           const double added = epilogue == Epilogue::kAdd ? 0.5 : 0;
           ASSERT_NEAR(got, expected.value + added, expected.bound + kUlp * (added + std::abs(got)))
-              << "type " << static_cast<int>(type) << " [" << outputs << ", " << cols << "] group "
-              << group << " row " << r << " of " << rows << " output " << o;
+              << TypeName(type) << " [" << outputs << ", " << cols << "] group " << group << " row "
+              << r << " of " << rows << " output " << o;
         }
       }
     }
@@ -221,7 +296,7 @@ TEST_P(GemmTest, MatchesANaiveProduct) {
 }
 
 TEST_P(GemmTest, MultipliesTheGateIntoUp) {
-  for (const WeightType type : kTypes) {
+  for (const Types type : kTypes) {
     for (int i = 0; i < 8; ++i) {
       const int64_t group = 32;
       const int64_t cols = group * Int(1, 6);
@@ -231,8 +306,7 @@ TEST_P(GemmTest, MultipliesTheGateIntoUp) {
       TestMatrix up;
       // With an order each, which two matrices do not share, and without.
       MakeMatrix(gate, type, outputs, cols, group, i % 2 == 1, i % 3 == 0);
-      MakeMatrix(up, i == 5 ? WeightType::kF32 : type, outputs, cols, group, i % 2 == 1,
-                 i % 3 == 0);
+      MakeMatrix(up, i == 5 ? kTypes[0] : type, outputs, cols, group, i % 2 == 1, i % 3 == 0);
       const std::vector<float> x = Floats(rows * cols);
       const std::vector<float> before(static_cast<size_t>(rows * (outputs + kGap)), kQuietNan);
       const std::vector<float> y =
@@ -248,7 +322,7 @@ TEST_P(GemmTest, MultipliesTheGateIntoUp) {
                                (std::abs(silu) + g.bound) * u.bound +
                                8 * kUlp * std::abs(silu * u.value);
           ASSERT_NEAR(y[static_cast<size_t>(r * (outputs + kGap) + o)], silu * u.value, bound)
-              << "type " << static_cast<int>(type) << " row " << r << " output " << o;
+              << TypeName(type) << " row " << r << " output " << o;
         }
       }
     }
@@ -258,7 +332,7 @@ TEST_P(GemmTest, MultipliesTheGateIntoUp) {
 // The promise that everything rests on: a row gives the same bits alone and among others, wherever
 // it stands.
 TEST_P(GemmTest, ARowDoesNotDependOnTheOthers) {
-  for (const WeightType type : kTypes) {
+  for (const Types type : kTypes) {
     for (const Shape2 shape : {Shape2{79, 192, 64}, Shape2{33, 640, 128}, Shape2{130, 1216, 32}}) {
       TestMatrix m;
       MakeMatrix(m, type, shape.outputs, shape.cols, shape.group, true, true);
@@ -284,7 +358,7 @@ TEST_P(GemmTest, ARowDoesNotDependOnTheOthers) {
               std::memcmp(y.data() + r * width, alone.data() + static_cast<size_t>(pick[r]) * width,
                           static_cast<size_t>(shape.outputs) * sizeof(float)),
               0)
-              << "type " << static_cast<int>(type) << ", " << rows << " rows";
+              << TypeName(type) << ", " << rows << " rows";
         }
       }
     }
@@ -293,7 +367,7 @@ TEST_P(GemmTest, ARowDoesNotDependOnTheOthers) {
 
 // A product over some of the panels is that part of the whole.
 TEST_P(GemmTest, APanelDoesNotDependOnTheOthers) {
-  for (const WeightType type : kTypes) {
+  for (const Types type : kTypes) {
     TestMatrix m;
     MakeMatrix(m, type, 150, 128, 64, false, true);
     const int64_t rows = 7;
@@ -301,16 +375,16 @@ TEST_P(GemmTest, APanelDoesNotDependOnTheOthers) {
     const std::vector<float> blank(static_cast<size_t>(rows * (150 + kGap)), kQuietNan);
     const std::vector<float> whole =
         Run(Epilogue::kStore, m, nullptr, x, 128, rows, nullptr, blank);
-    for (int64_t step = 1; step <= 5; ++step) {
+    for (const int64_t step : {kTilePanels, 2 * kTilePanels}) {
       std::vector<float> y = blank;
+      std::vector<unsigned char> bytes;
       GemmTask task;
       task.matrix = &m.packed.ref();
       task.rows = rows;
-      task.x = x.data();
-      task.x_stride = 128;
+      task.x = Prepare(m, x, 128, rows, nullptr, bytes);
       task.y = y.data();
       task.y_stride = 150 + kGap;
-      task.scratch = &Scratch(128);
+      task.scratch = &Scratch();
       for (task.panel_begin = 0; task.panel_begin < m.packed.panels(); task.panel_begin += step) {
         task.panel_end = std::min(task.panel_begin + step, m.packed.panels());
         kernels_.gemm(task);
@@ -409,59 +483,46 @@ TEST_P(KernelsTest, CombinesExperts) {
   }
 }
 
-// A vector of 16 lanes computes the same on any hardware with fused multiply-adds.
-TEST(KernelsAgree, Avx2AndAvx512BitForBit) {
-  const std::vector<const Kernels*> kernels = SupportedKernels();
-  if (kernels.size() < 3) GTEST_SKIP() << "this CPU has no AVX-512";
-  const Kernels& a = *kernels[1];
-  const Kernels& b = *kernels[2];
-  std::mt19937 random(3);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> x(48 * 256);
-  for (float& value : x) value = uniform(random);
+// A vector of 16 lanes computes the same on any hardware with fused multiply-adds. bf16 activations
+// are the exception: their products are an instruction of some CPUs.
+class KernelsAgree : public GemmTest {};
+INSTANTIATE_TEST_SUITE_P(Isa, KernelsAgree, testing::ValuesIn(AllKernels()), KernelName);
+
+TEST_P(KernelsAgree, WithAvx2BitForBit) {
+  const std::vector<const Kernels*> supported = SupportedKernels();
+  if (supported.size() < 2 || &kernels_ == supported[0]) GTEST_SKIP() << "no fused multiply-adds";
+  const Kernels& avx2 = *supported[1];
+  const std::vector<float> x = Floats(48 * 256);
   const auto same = [](const std::vector<float>& p, const std::vector<float>& q) {
     return std::memcmp(p.data(), q.data(), p.size() * sizeof(float)) == 0;
   };
-  std::vector<float> from_a(x.size());
-  std::vector<float> from_b(x.size());
-  a.exp(x.data(), static_cast<int64_t>(x.size()), from_a.data());
-  b.exp(x.data(), static_cast<int64_t>(x.size()), from_b.data());
-  EXPECT_TRUE(same(from_a, from_b));
-  a.rms_norm(x.data(), x.data() + 300, 1e-6F, 300, from_a.data());
-  b.rms_norm(x.data(), x.data() + 300, 1e-6F, 300, from_b.data());
-  EXPECT_TRUE(same(from_a, from_b));
-
-  Int4Matrix q4{
-      .rows = 100, .cols = 256, .group = 32, .q = {}, .scales = {}, .zeros = {}, .input_order = {}};
-  for (int i = 0; i < 100 * 128; ++i) q4.q.push_back(static_cast<uint8_t>(random() & 255));
-  for (int i = 0; i < 100 * 8; ++i) {
-    q4.scales.push_back(uniform(random));
-    q4.zeros.push_back(static_cast<uint8_t>(random() & 15));
+  std::vector<float> ours(x.size());
+  std::vector<float> theirs(x.size());
+  kernels_.exp(x.data(), static_cast<int64_t>(x.size()), ours.data());
+  avx2.exp(x.data(), static_cast<int64_t>(x.size()), theirs.data());
+  EXPECT_TRUE(same(ours, theirs));
+  kernels_.rms_norm(x.data(), x.data() + 300, 1e-6F, 300, ours.data());
+  avx2.rms_norm(x.data(), x.data() + 300, 1e-6F, 300, theirs.data());
+  EXPECT_TRUE(same(ours, theirs));
+  for (const Types type : kTypes) {
+    if (type.activations == ActivationType::kBF16) continue;
+    TestMatrix m;
+    MakeMatrix(m, type, 100, 256, 32, false, false);
+    std::vector<unsigned char> bytes;
+    GemmTask task;
+    task.epilogue = Epilogue::kSwiGlu;
+    task.matrix = task.up = &m.packed.ref();
+    task.panel_end = m.packed.panels();
+    task.rows = 11;
+    task.x = task.up_x = Prepare(m, x, 256, 11, nullptr, bytes);
+    task.y_stride = 100;
+    task.scratch = &Scratch();
+    task.y = ours.data();
+    kernels_.gemm(task);
+    task.y = theirs.data();
+    avx2.gemm(task);
+    EXPECT_TRUE(same(ours, theirs)) << TypeName(type);
   }
-  LinearWeights weights;
-  weights.matrix = q4;
-  ThreadPool pool(1);
-  const PackedMatrix packed = PackedMatrix::Pack("test", weights, 100, 256, pool).value();
-  std::vector<float> tile(kRowGroup * kTileWidth);
-  std::vector<float> sums(kRowGroup * 8);
-  GemmScratch scratch;
-  scratch.tile = tile.data();
-  scratch.sums[0] = sums.data();
-  scratch.sums_stride = 8;
-  GemmTask task;
-  task.epilogue = Epilogue::kSwiGlu;
-  task.matrix = task.up = &packed.ref();
-  task.panel_end = packed.panels();
-  task.rows = 11;
-  task.x = x.data();
-  task.x_stride = 256;
-  task.y_stride = 100;
-  task.scratch = &scratch;
-  task.y = from_a.data();
-  a.gemm(task);
-  task.y = from_b.data();
-  b.gemm(task);
-  EXPECT_TRUE(same(from_a, from_b));
 }
 
 }  // namespace

@@ -65,6 +65,23 @@ Result<Buffer> Buffer::Allocate(const std::string& what, size_t bytes) {
   return buffer;
 }
 
+Result<std::byte*> Arena::Allocate(const std::string& what, size_t bytes) {
+  // Pages that nothing is written to take no memory, so what is left over at the end costs nothing.
+  constexpr size_t kPiece = 32 * kHugePage;
+  if (bytes > static_cast<size_t>(kMaxBytes)) return TooLarge(what);
+  const size_t size = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  if (size > left_) {
+    ERNE_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(what, std::max(size, kPiece)));
+    next_ = buffer.data();
+    left_ = buffer.bytes();
+    buffers_.push_back(std::move(buffer));
+  }
+  std::byte* const piece = next_;
+  next_ += size;
+  left_ -= size;
+  return piece;
+}
+
 std::optional<int64_t> CheckedProduct(std::initializer_list<int64_t> factors) {
   int64_t product = 1;
   for (const int64_t factor : factors) {

@@ -39,6 +39,20 @@ class Buffer {
   size_t bytes_ = 0;
 };
 
+// Pieces of large buffers, which huge pages can hold: reading many matrices of a megabyte from
+// pages of 4 KiB costs a third of the bandwidth. Nothing is given back before the end. One thread
+// at a time allocates.
+class Arena {
+ public:
+  // At a cache line. Errors as of Buffer::Allocate.
+  Result<std::byte*> Allocate(const std::string& what, size_t bytes);
+
+ private:
+  std::vector<Buffer> buffers_;
+  std::byte* next_ = nullptr;
+  size_t left_ = 0;
+};
+
 // Product of sizes that came from outside; no value when one is negative or the product exceeds
 // 2^62.
 std::optional<int64_t> CheckedProduct(std::initializer_list<int64_t> factors);

@@ -6,14 +6,26 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "executor/cpu/activation_form.h"
 
 namespace erne::cpu {
 namespace {
 
 class Packer {
  public:
-  Packer(std::shared_ptr<const Model> model, ThreadPool& pool, const LoadProgress& progress)
-      : model_(std::move(model)), spec_(model_->spec), pool_(pool), progress_(progress) {}
+  Packer(std::shared_ptr<const Model> model, ThreadPool& pool, const PackTypes& types,
+         const LoadProgress& progress)
+      : model_(std::move(model)),
+        spec_(model_->spec),
+        pool_(pool),
+        types_(types),
+        progress_(progress) {
+    // What was packed is not looked at again: loading takes the packed size and a part of a tensor.
+    const Checkpoint* checkpoint = model_->weights.checkpoint.get();
+    if (checkpoint == nullptr) return;
+    types_.layers.packed_a_part =
+        types_.head.packed_a_part = [checkpoint] { checkpoint->files().ReleasePages(); };
+  }
 
   Result<PackedModel> Run() {
     const ModelWeights& weights = model_->weights;
@@ -27,8 +39,6 @@ class Packer {
       ERNE_RETURN_IF_ERROR(PackLayer(StrCat("layer ", i), weights.layers[static_cast<size_t>(i)],
                                      spec_.layers[static_cast<size_t>(i)], layer));
       packed_.layers.push_back(std::move(layer));
-      // What was packed is not looked at again: loading takes the packed size and one layer.
-      if (weights.checkpoint != nullptr) weights.checkpoint->files().ReleasePages();
       // The head counts as one more step.
       if (progress_)
         progress_(static_cast<double>(i + 1) / static_cast<double>(spec_.num_layers() + 1));
@@ -53,10 +63,12 @@ class Packer {
     if (!weights.head.present()) {
       LinearWeights tied;
       tied.matrix = embedding;
-      return PackMatrix("the head", tied, spec_.vocab_size, spec_.hidden, packed_.head);
+      return PackMatrix("the head", tied, spec_.vocab_size, spec_.hidden, types_.head,
+                        packed_.head);
     }
     ERNE_RETURN_IF_ERROR(CopyEmbedding(embedding));
-    return PackMatrix("the head", weights.head, spec_.vocab_size, spec_.hidden, packed_.head);
+    return PackMatrix("the head", weights.head, spec_.vocab_size, spec_.hidden, types_.head,
+                      packed_.head);
   }
 
   Status CopyEmbedding(const TensorView& from) {
@@ -80,10 +92,14 @@ class Packer {
         PackVector(name + " input norm", from.input_norm, spec_.hidden, to.input_norm));
     ERNE_RETURN_IF_ERROR(
         PackVector(name + " post norm", from.post_norm, spec_.hidden, to.post_norm));
-    ERNE_RETURN_IF_ERROR(PackMatrix(name + " q", from.q, a.q_width(), spec_.hidden, to.q));
-    ERNE_RETURN_IF_ERROR(PackMatrix(name + " k", from.k, a.kv_width(), spec_.hidden, to.k));
-    ERNE_RETURN_IF_ERROR(PackMatrix(name + " v", from.v, a.kv_width(), spec_.hidden, to.v));
-    ERNE_RETURN_IF_ERROR(PackMatrix(name + " o", from.o, spec_.hidden, a.q_width(), to.o));
+    ERNE_RETURN_IF_ERROR(
+        PackMatrix(name + " q", from.q, a.q_width(), spec_.hidden, types_.layers, to.q));
+    ERNE_RETURN_IF_ERROR(
+        PackMatrix(name + " k", from.k, a.kv_width(), spec_.hidden, types_.layers, to.k));
+    ERNE_RETURN_IF_ERROR(
+        PackMatrix(name + " v", from.v, a.kv_width(), spec_.hidden, types_.layers, to.v));
+    ERNE_RETURN_IF_ERROR(
+        PackMatrix(name + " o", from.o, spec_.hidden, a.q_width(), types_.layers, to.o));
     if (a.qk_norm) {
       if (!from.q_norm || !from.k_norm)
         return InvalidArgument(name + ": the norms of q and k are absent");
@@ -105,7 +121,8 @@ class Packer {
     const int64_t experts = moe.routing.experts;
     LinearWeights router;
     router.matrix = from.router;
-    ERNE_RETURN_IF_ERROR(PackMatrix(name + " router", router, experts, spec_.hidden, to.router));
+    ERNE_RETURN_IF_ERROR(
+        PackMatrix(name + " router", router, experts, spec_.hidden, {}, to.router));
     if (moe.routing.correction_bias) {
       if (!from.correction_bias)
         return InvalidArgument(name + ": the router's correction bias is absent");
@@ -132,19 +149,23 @@ class Packer {
   Status PackMlp(const std::string& name, const MlpWeights& from, int64_t intermediate,
                  PackedMlp& to) {
     ERNE_RETURN_IF_ERROR(
-        PackMatrix(name + " gate", from.gate, intermediate, spec_.hidden, to.gate));
+        PackMatrix(name + " gate", from.gate, intermediate, spec_.hidden, types_.layers, to.gate));
+    PackOptions like_gate = types_.layers;
+    like_gate.like = &to.gate;
     ERNE_RETURN_IF_ERROR(
-        PackMatrix(name + " up", from.up, intermediate, spec_.hidden, to.up, &to.gate));
-    return PackMatrix(name + " down", from.down, spec_.hidden, intermediate, to.down);
+        PackMatrix(name + " up", from.up, intermediate, spec_.hidden, like_gate, to.up));
+    return PackMatrix(name + " down", from.down, spec_.hidden, intermediate, types_.layers,
+                      to.down);
   }
 
   Status PackMatrix(const std::string& name, const LinearWeights& from, int64_t rows, int64_t cols,
-                    PackedMatrix& to, const PackedMatrix* like = nullptr) {
-    ERNE_ASSIGN_OR_RETURN(to, PackedMatrix::Pack(name, from, rows, cols, pool_, like));
+                    const PackOptions& options, PackedMatrix& to) {
+    ERNE_ASSIGN_OR_RETURN(
+        to, PackedMatrix::Pack(name, from, rows, cols, packed_.memory, pool_, options));
     packed_.bytes += to.bytes();
     const MatrixRef& ref = to.ref();
-    if (ref.type == WeightType::kInt4)
-      packed_.max_groups = std::max(packed_.max_groups, ref.cols / ref.group);
+    packed_.max_row_bytes =
+        std::max(packed_.max_row_bytes, FormOf(ref, types_.bf16_products).stride);
     if (ref.columns != nullptr)
       packed_.max_permuted_cols = std::max(packed_.max_permuted_cols, ref.cols);
     return {};
@@ -164,6 +185,7 @@ class Packer {
   std::shared_ptr<const Model> model_;
   const ModelSpec& spec_;
   ThreadPool& pool_;
+  PackTypes types_;
   const LoadProgress& progress_;
   PackedModel packed_;
 };
@@ -179,8 +201,8 @@ void PackedModel::Embed(int32_t token, float* out) const {
 }
 
 Result<PackedModel> PackModel(std::shared_ptr<const Model> model, ThreadPool& pool,
-                              const LoadProgress& progress) {
-  return Packer(std::move(model), pool, progress).Run();
+                              const PackTypes& types, const LoadProgress& progress) {
+  return Packer(std::move(model), pool, types, progress).Run();
 }
 
 }  // namespace erne::cpu

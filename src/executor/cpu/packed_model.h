@@ -37,6 +37,7 @@ struct PackedLayer {
 // Immutable once packed.
 struct PackedModel {
   ModelSpec spec;
+  Arena memory;  // of all matrices
   std::vector<PackedLayer> layers;
   std::vector<float> final_norm;
   PackedMatrix head;
@@ -46,15 +47,23 @@ struct PackedModel {
   Buffer embedding_data;
 
   uint64_t bytes = 0;
-  int64_t max_groups = 0;         // of a 4-bit matrix
+  int64_t max_row_bytes = 0;      // of a row of activations as a matrix reads it (FormOf)
   int64_t max_permuted_cols = 0;  // of a matrix that permutes its activations; 0: there is none
 
   // Row `token` of the embedding. out: [hidden]
   void Embed(int32_t token, float* out) const;
 };
 
-// Packs every matrix of the model. InvalidArgument names what does not fit the spec.
+// The types that PackModel gives matrices.
+struct PackTypes {
+  PackOptions layers;
+  PackOptions head;
+  bool bf16_products = false;  // of the kernels that will read the matrices
+};
+
+// Packs every matrix of the model; routers keep their types and float activations. InvalidArgument
+// names what does not fit the spec.
 Result<PackedModel> PackModel(std::shared_ptr<const Model> model, ThreadPool& pool,
-                              const LoadProgress& progress);
+                              const PackTypes& types, const LoadProgress& progress);
 
 }  // namespace erne::cpu

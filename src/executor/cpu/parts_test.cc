@@ -183,6 +183,7 @@ LinearWeights View(DType dtype, Shape shape, const void* data) {
 
 TEST(PackedMatrix, GivesItsRowsBack) {
   std::mt19937 random(5);
+  Arena arena;
   ThreadPool pool(2);
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const int64_t rows = 37;
@@ -196,7 +197,7 @@ TEST(PackedMatrix, GivesItsRowsBack) {
                   DTypeSize(dtype));
     }
     const LinearWeights weights = View(dtype, {rows, cols}, bytes.data());
-    const PackedMatrix packed = PackedMatrix::Pack("w", weights, rows, cols, pool).value();
+    const PackedMatrix packed = PackedMatrix::Pack("w", weights, rows, cols, arena, pool).value();
     // No more than padding to whole panels and pairs.
     EXPECT_LE(packed.bytes(), 3 * 16 * 132 * DTypeSize(dtype) + 64);
     for (int64_t row = 0; row < rows; ++row) {
@@ -210,10 +211,11 @@ TEST(PackedMatrix, GivesItsRowsBack) {
 }
 
 TEST(PackedMatrix, RefusesWhatDoesNotFit) {
+  Arena arena;
   ThreadPool pool(1);
   const std::vector<float> data(64);
   const auto message = [&](const LinearWeights& weights, int64_t rows, int64_t cols) {
-    const auto packed = PackedMatrix::Pack("layer 3 q", weights, rows, cols, pool);
+    const auto packed = PackedMatrix::Pack("layer 3 q", weights, rows, cols, arena, pool);
     EXPECT_FALSE(packed.ok());
     EXPECT_EQ(packed.status().code(), StatusCode::kInvalidArgument);
     return packed.status().message();
@@ -235,7 +237,7 @@ TEST(PackedMatrix, RefusesWhatDoesNotFit) {
                 .input_order = {}};
   LinearWeights weights;
   weights.matrix = q4;
-  EXPECT_TRUE(PackedMatrix::Pack("w", weights, 4, 8, pool).ok());
+  EXPECT_TRUE(PackedMatrix::Pack("w", weights, 4, 8, arena, pool).ok());
   const auto broken = [&](auto change) {
     Int4Matrix copy = q4;
     change(copy);

@@ -259,6 +259,8 @@ void ReferenceExecutor::WidenRow(const LinearWeights& weights, int64_t row) {
   const std::span<float> out(weight_row_.data(), static_cast<size_t>(weights.cols()));
   if (const auto* int4 = std::get_if<Int4Matrix>(&weights.matrix)) {
     DequantizeRow(*int4, row, out);
+  } else if (const auto* int8 = std::get_if<Int8Matrix>(&weights.matrix)) {
+    DequantizeRow(*int8, row, out);
   } else {
     CopyToFloat(std::get<TensorView>(weights.matrix), row * weights.cols(), out);
   }

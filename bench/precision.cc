@@ -1,11 +1,12 @@
-// erne_bench_kv: what each type of keys and values costs and gains on a model.
+// erne_bench_precision: what each type of keys and values, of activations and of rounded weights
+// costs and gains on a model.
 //
-//   erne_bench_kv [MODEL] [--ids-file FILE] [--positions N] [--threads N]
+//   erne_bench_precision [MODEL] [--ids-file FILE] [--positions N] [--threads N]
 //
-// For each type: bytes a token; over the first N positions of a text the KL divergence from the
-// reference executor (which keeps float32), how often both find the same token most probable, and
-// the largest logit error as a share of the largest logit; and the speed of decoding one sequence
-// at two depths.
+// For each: over the first N positions of a text the KL divergence from the reference executor
+// (which computes in float32 what the checkpoint stores), how often both find the same token most
+// probable, and the largest logit error as a share of the largest logit; bytes of weights, bytes a
+// token of keys and values; and the speed of decoding one sequence at two depths.
 //
 // The text is that of --ids-file, or else one that the model writes itself, sampled at temperature
 // 1 with a fixed seed: a text that it finds as likely as any, whatever it was trained on, and the
@@ -42,7 +43,30 @@
 namespace erne {
 namespace {
 
-constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kBF16, KvDType::kF16, KvDType::kInt8};
+// What is measured: one thing at a time against float32.
+struct Types {
+  const char* name;
+  KvDType kv;
+  Precision precision;
+};
+constexpr Precision kFloats{.activation = ActivationDType::kF32};
+constexpr Precision kInt8Weights{.activation = ActivationDType::kF32,
+                                 .quantization = Quantization::kInt8};
+constexpr Precision kInt4Weights{.activation = ActivationDType::kF32,
+                                 .quantization = Quantization::kInt4};
+constexpr Precision kInt8All{.activation = ActivationDType::kAuto,
+                             .quantization = Quantization::kInt8};
+constexpr Precision kInt4All{.activation = ActivationDType::kAuto,
+                             .quantization = Quantization::kInt4};
+constexpr Types kTypes[] = {{"float32", KvDType::kF32, kFloats},
+                            {"keys and values bf16", KvDType::kBF16, kFloats},
+                            {"keys and values f16", KvDType::kF16, kFloats},
+                            {"keys and values int8", KvDType::kInt8, kFloats},
+                            {"activations auto", KvDType::kF32, {}},
+                            {"float weights to int8", KvDType::kF32, kInt8Weights},
+                            {"float weights to int8, activations auto", KvDType::kF32, kInt8All},
+                            {"float weights to int4", KvDType::kF32, kInt4Weights},
+                            {"float weights to int4, activations auto", KvDType::kF32, kInt4All}};
 constexpr int64_t kDepths[] = {256, 1024};
 constexpr int64_t kSteps = 24;  // timed at each depth, one turn
 constexpr int kTurns = 7;       // of which the median counts
@@ -62,16 +86,18 @@ struct Options {
 class OneSequence {
  public:
   static Result<OneSequence> Make(const std::string& name, std::shared_ptr<const Model> model,
-                                  int64_t context, KvDType dtype, int64_t threads) {
+                                  int64_t context, const Types& types, int64_t threads) {
     ExecutorLimits limits;
     limits.max_rows = limits.max_logit_rows = std::min(kRows, context);
     limits.max_sequences = 1;
     limits.max_context = context;
     limits.num_blocks = BlocksForTokens(context);
-    limits.kv_dtype = dtype;
+    limits.kv_dtype = types.kv;
     OneSequence made;
-    ERNE_ASSIGN_OR_RETURN(made.executor_,
-                          MakeExecutor(name, std::move(model), limits, static_cast<int>(threads)));
+    ExecutorSettings settings;
+    settings.threads = static_cast<int>(threads);
+    settings.precision = types.precision;
+    ERNE_ASSIGN_OR_RETURN(made.executor_, MakeExecutor(name, std::move(model), limits, settings));
     made.blocks_.resize(static_cast<size_t>(limits.num_blocks));
     std::iota(made.blocks_.begin(), made.blocks_.end(), 0);
     return made;
@@ -98,7 +124,7 @@ class OneSequence {
     return {};
   }
   const ModelSpec& spec() const { return executor_->spec(); }
-  std::string name() const { return executor_->info().name; }
+  ExecutorInfo info() const { return executor_->info(); }
 
  private:
   std::unique_ptr<Executor> executor_;
@@ -140,7 +166,7 @@ std::vector<double> LogProbabilities(std::span<const float> logits) {
   return result;
 }
 
-// One type's distance from the reference over some positions.
+// A distance from the reference over some positions.
 struct Accuracy {
   int64_t positions = 0;
   int64_t same_token = 0;
@@ -167,9 +193,9 @@ struct Accuracy {
   }
 };
 
-// One type under measurement.
+// Types under measurement.
 struct Candidate {
-  KvDType dtype;
+  const Types* types;
   OneSequence sequence;
   Accuracy accuracy;
   std::vector<std::vector<double>> seconds;  // [depths][turns], of one step
@@ -188,8 +214,8 @@ Status MeasureAccuracy(std::span<const int32_t> text, const std::vector<float>& 
   ERNE_RETURN_IF_ERROR(candidate.sequence.Prefill(text, static_cast<int64_t>(text.size()), add));
   const double error = candidate.accuracy.worst_error;
   // Not <=: a NaN is no agreement.
-  if (candidate.dtype == KvDType::kF32 && !(error <= kFloatBound)) {
-    return Internal(StrCat("float32 keys and values differ from the reference executor by ", error,
+  if (candidate.types == &kTypes[0] && !(error <= kFloatBound)) {
+    return Internal(StrCat("float32 differs from the reference executor by ", error,
                            " of the largest logit, more than ", kFloatBound));
   }
   return {};
@@ -209,7 +235,7 @@ Status VerifyDecode(std::span<const int32_t> text, int64_t depth, Candidate& can
         const std::span<const float> row,
         candidate.sequence.Run(text.subspan(start + i, 1), depth + static_cast<int64_t>(i)));
     if (std::memcmp(row.data(), expected.data() + i * vocab, vocab * sizeof(float)) != 0) {
-      return Internal(StrCat(KvDTypeName(candidate.dtype), ": decoding position ", start + i,
+      return Internal(StrCat(candidate.types->name, ": decoding position ", start + i,
                              " gives other logits than computing it in a prompt"));
     }
   }
@@ -235,19 +261,22 @@ double Median(std::vector<double> values) {
 }
 
 void Print(const std::vector<int64_t>& depths, const std::vector<Candidate>& candidates) {
-  std::printf("| KV | bytes a token | mean KL, nats | worst KL | same token | worst error |");
+  std::printf(
+      "| what | weights, MB | KV bytes a token | mean KL, nats | worst KL | same token | worst "
+      "error |");
   for (const int64_t depth : depths) std::printf(" tok/s at %lld |", static_cast<long long>(depth));
-  std::printf("\n| --- | --- | --- | --- | --- | --- |");
+  std::printf("\n| --- | --- | --- | --- | --- | --- | --- |");
   for (size_t i = 0; i < depths.size(); ++i) std::printf(" --- |");
   std::printf("\n");
   for (const Candidate& c : candidates) {
     const Accuracy& a = c.accuracy;
     const auto positions = static_cast<double>(a.positions);
-    std::printf(
-        "| %s | %llu | %.2e | %.2e | %.2f %% | %.1e |", KvDTypeName(c.dtype),
-        static_cast<unsigned long long>(KvBlockBytes(c.sequence.spec(), c.dtype) / kKvBlockSize),
-        a.kl_sum / positions, a.worst_kl, 100 * static_cast<double>(a.same_token) / positions,
-        a.worst_error);
+    std::printf("| %s | %.1f | %llu | %.2e | %.2e | %.2f %% | %.1e |", c.types->name,
+                static_cast<double>(c.sequence.info().weight_bytes) / 1e6,
+                static_cast<unsigned long long>(KvBlockBytes(c.sequence.spec(), c.types->kv) /
+                                                kKvBlockSize),
+                a.kl_sum / positions, a.worst_kl,
+                100 * static_cast<double>(a.same_token) / positions, a.worst_error);
     for (const std::vector<double>& seconds : c.seconds) {
       const auto [low, high] = std::minmax_element(seconds.begin(), seconds.end());
       std::printf(" %.1f (%.1f-%.1f) |", 1 / Median(seconds), 1 / *high, 1 / *low);
@@ -260,7 +289,7 @@ Result<std::vector<int32_t>> TextOf(const Options& options,
                                     const std::shared_ptr<const Model>& model, int64_t length) {
   if (options.ids_file.empty()) {
     ERNE_ASSIGN_OR_RETURN(OneSequence writer,
-                          OneSequence::Make("cpu", model, length, KvDType::kF32, options.threads));
+                          OneSequence::Make("cpu", model, length, kTypes[0], options.threads));
     return WriteText(writer, length);
   }
   constexpr size_t kMaxBytes = size_t{1} << 20;
@@ -276,7 +305,7 @@ Result<std::vector<int32_t>> TextOf(const Options& options,
 Result<std::vector<float>> ReferenceLogits(const std::shared_ptr<const Model>& model,
                                            std::span<const int32_t> text, int64_t positions) {
   ERNE_ASSIGN_OR_RETURN(OneSequence reference,
-                        OneSequence::Make("reference", model, positions, KvDType::kF32, 1));
+                        OneSequence::Make("reference", model, positions, kTypes[0], 1));
   std::vector<float> all;
   ERNE_RETURN_IF_ERROR(
       reference.Prefill(text, positions, [&](int64_t, std::span<const float> logits) {
@@ -302,10 +331,10 @@ Status Measure(const Options& options) {
     if (depth + kSteps <= length) depths.push_back(depth);
   }
   std::vector<Candidate> candidates;
-  for (const KvDType dtype : kTypes) {
+  for (const Types& types : kTypes) {
     ERNE_ASSIGN_OR_RETURN(OneSequence sequence,
-                          OneSequence::Make("cpu", model, length, dtype, options.threads));
-    candidates.push_back({dtype, std::move(sequence), {}, {}});
+                          OneSequence::Make("cpu", model, length, types, options.threads));
+    candidates.push_back({&types, std::move(sequence), {}, {}});
     candidates.back().seconds.resize(depths.size());
     ERNE_RETURN_IF_ERROR(MeasureAccuracy(text, expected, candidates.back()));
     for (const int64_t depth : depths) {
@@ -322,7 +351,7 @@ Status Measure(const Options& options) {
   }
   std::printf(
       "%s (%s) on %s; %lld positions; medians of %d turns, with the slowest and fastest\n\n",
-      folder.c_str(), model->precision.c_str(), candidates[0].sequence.name().c_str(),
+      folder.c_str(), model->precision.c_str(), candidates[0].sequence.info().name.c_str(),
       static_cast<long long>(positions), kTurns);
   Print(depths, candidates);
   return {};
@@ -331,7 +360,7 @@ Status Measure(const Options& options) {
 int Main(const std::vector<std::string>& arguments) {
   Options options;
   FlagTable flags(
-      "erne_bench_kv [MODEL] [flags]",
+      "erne_bench_precision [MODEL] [flags]",
       {"Measures what each type of keys and values costs and gains on a model (default: "
        "erne-mini).",
        "测量各种 KV 缓存数据类型的精度与速度（默认模型：erne-mini）。"});
@@ -346,7 +375,7 @@ int Main(const std::vector<std::string>& arguments) {
   flags.Add("threads", &options.threads, "N", {"Threads; 0: all", "线程数；0 表示全部"})
       .Range(0, 4096);
   if (const Status status = flags.Parse(arguments); !status.ok()) {
-    std::fprintf(stderr, "erne_bench_kv: %s\n", status.message().c_str());
+    std::fprintf(stderr, "erne_bench_precision: %s\n", status.message().c_str());
     return 2;
   }
   if (flags.help_requested()) {
@@ -354,7 +383,7 @@ int Main(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (const Status status = Measure(options); !status.ok()) {
-    std::fprintf(stderr, "erne_bench_kv: %s\n", status.message().c_str());
+    std::fprintf(stderr, "erne_bench_precision: %s\n", status.message().c_str());
     return 1;
   }
   return 0;
