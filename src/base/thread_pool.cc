@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <system_error>
 
 #include "base/check.h"
@@ -11,9 +12,13 @@
 namespace erne {
 namespace {
 
-// How long a worker spins for the next loop before it sleeps. Loops of one step follow each other within microseconds;
-// a sleep and wake-up costs about 50 of them.
-constexpr auto kSpin = std::chrono::microseconds(200);
+// How long a worker spins for the next loop before it sleeps. Loops of one step follow each other
+// within microseconds; a sleep and wake-up costs about 50 of them.
+constexpr auto kWorkerSpin = std::chrono::microseconds(200);
+
+// How long the caller spins for the last pieces: longer than a piece takes, much shorter than a
+// scheduler's time slice.
+constexpr auto kCallerSpin = std::chrono::microseconds(100);
 
 inline void CpuRelax() {
 #if defined(__x86_64__)
@@ -21,6 +26,20 @@ inline void CpuRelax() {
 #else
   std::this_thread::yield();
 #endif
+}
+
+// Spins until ready() or until the time is over; says whether it is ready.
+template <typename Ready>
+bool SpinFor(std::chrono::microseconds time, Ready ready) {
+  if (ready()) return true;
+  const auto end = std::chrono::steady_clock::now() + time;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (ready()) return true;
+      CpuRelax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
 
 }  // namespace
@@ -38,11 +57,9 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
+  stop_.store(true, std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_seq_cst);
+  epoch_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -50,59 +67,73 @@ void ThreadPool::Run(int64_t count, int64_t grain, Piece piece, void* context) {
   if (count <= 0) return;
   grain = std::max<int64_t>(1, grain);
   if (workers_.empty() || count <= grain) {
-    for (int64_t begin = 0; begin < count; begin += grain) {
-      piece(context, begin, std::min(count, begin + grain), 0);
+    for (int64_t begin = 0; begin < count; begin += std::min(grain, count - begin)) {
+      piece(context, begin, begin + std::min(grain, count - begin), 0);
     }
     return;
   }
-  ERNE_DCHECK(busy_.load() == 0) << "ParallelFor is nested or called from two threads";
+  ERNE_DCHECK(unfinished_.load() == 0) << "ParallelFor is nested or called from two threads";
+  const int64_t pieces = (count - 1) / grain + 1;
+  ERNE_CHECK(pieces <= std::numeric_limits<uint32_t>::max()) << "a loop of " << pieces << " pieces";
   count_ = count;
   grain_ = grain;
+  pieces_ = pieces;
   piece_ = piece;
   context_ = context;
-  next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  // Sequentially consistent with the sleeper's own pair (it counts itself, then looks at epoch_): one of the two
-  // sees the other, so no wake-up is lost.
+  unfinished_.store(static_cast<uint32_t>(pieces), std::memory_order_relaxed);
+  const uint64_t loop = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+  ticket_.store(loop << 32 | static_cast<uint64_t>(pieces), std::memory_order_release);
+  // Sequentially consistent with the sleeper's own pair (it raises the flag, then looks at epoch_):
+  // one of the two sees the other, so no wake-up is lost. The flag falls here, so that a worker
+  // that has been woken but does not run yet costs the loops to come no system call.
   epoch_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) > 0) {
-    { const std::lock_guard lock(mutex_); }
-    wake_.notify_all();
+  if (worker_sleeps_.load(std::memory_order_seq_cst) &&
+      worker_sleeps_.exchange(false, std::memory_order_seq_cst)) {
+    epoch_.notify_all();
   }
   TakePieces(0);
-  int spins = 0;
-  while (busy_.load(std::memory_order_acquire) != 0) {
-    CpuRelax();
-    // A worker may have lost its core to a neighbour: give ours away rather than spin against it.
-    if (++spins > 4096) std::this_thread::yield();
-  }
+  WaitForPieces();
 }
 
 void ThreadPool::TakePieces(int worker) {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (true) {
-    const int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-    if (begin >= count_) return;
-    piece_(context_, begin, std::min(count_, begin + grain_), worker);
+    const auto left = static_cast<uint32_t>(ticket);
+    if (left == 0) return;
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acquire)) continue;
+    // From here to the report below the loop cannot end, so its description stays.
+    const int64_t begin = (pieces_ - left) * grain_;
+    piece_(context_, begin, begin + std::min(grain_, count_ - begin), worker);
+    // Sequentially consistent with the caller, who raises its flag, then looks at the count.
+    if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && worker != 0 &&
+        caller_sleeps_.load(std::memory_order_seq_cst)) {
+      unfinished_.notify_one();
+    }
+    ticket = ticket_.load(std::memory_order_acquire);
   }
 }
 
+// Waits for the pieces that workers have taken and not finished.
+void ThreadPool::WaitForPieces() {
+  if (SpinFor(kCallerSpin, [&] { return unfinished_.load(std::memory_order_acquire) == 0; }))
+    return;
+  // A worker has lost its core in the middle of a piece. Asleep, the caller frees its own for it.
+  caller_sleeps_.store(true, std::memory_order_seq_cst);
+  while (const uint32_t unfinished = unfinished_.load(std::memory_order_seq_cst)) {
+    unfinished_.wait(unfinished, std::memory_order_seq_cst);
+  }
+  caller_sleeps_.store(false, std::memory_order_relaxed);
+}
+
 void ThreadPool::WorkerLoop(int worker) {
-  uint64_t seen = 0;
   while (true) {
-    const auto spin_end = std::chrono::steady_clock::now() + kSpin;
-    int spins = 0;
-    while (epoch_.load(std::memory_order_acquire) == seen && !stop_.load(std::memory_order_relaxed)) {
-      CpuRelax();
-      if ((++spins & 63) != 0 || std::chrono::steady_clock::now() < spin_end) continue;
-      std::unique_lock lock(mutex_);
-      sleepers_.fetch_add(1, std::memory_order_seq_cst);
-      wake_.wait(lock, [&] { return epoch_.load(std::memory_order_seq_cst) != seen || stop_; });
-      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-    }
+    const uint32_t seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
-    seen = epoch_.load(std::memory_order_acquire);
     TakePieces(worker);
-    busy_.fetch_sub(1, std::memory_order_release);
+    const auto moved = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
+    if (SpinFor(kWorkerSpin, moved)) continue;
+    worker_sleeps_.store(true, std::memory_order_seq_cst);
+    epoch_.wait(seen, std::memory_order_seq_cst);
   }
 }
 
