@@ -535,7 +535,8 @@ TEST(CpuExecutor, RoundsWeightsToTheCanonicalForm) {
 TEST(CpuExecutor, RoundsTheHeadAlone) {
   const auto model = RandomModel::Make(BaseSpec(), Weights::kBF16, 11);
   const std::vector<int32_t> tokens = RandomTokens(9, 101, 1);
-  const Batch batch = {{0, tokens, Blocks(0, 1), Logits::kAll}};
+  const std::vector<BlockId> blocks = Blocks(0, 1);
+  const Batch batch = {{0, tokens, blocks, Logits::kAll}};
   Precision precision = kFloats;
   precision.head = Quantization::kInt4;
   const auto executor = MakeCpu(model, 1, "", kLimits, precision);
