@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "base/strings.h"
 #include "kv/block_pool.h"
@@ -31,9 +32,57 @@ std::string Scientific(double value) {
   return text;
 }
 
+// Follows the choices of experts of two executors through a sequence.
+class Routes {
+ public:
+  Routes(Executor& a, Executor& b) : executors_{&a, &b} {
+    for (int i = 0; i < 2; ++i) executors_[i]->SetRoutingTrace(&traces_[i]);
+  }
+  Routes(const Routes&) = delete;
+  Routes& operator=(const Routes&) = delete;
+  ~Routes() {
+    for (Executor* executor : executors_) executor->SetRoutingTrace(nullptr);
+  }
+
+  // Whether row `row` of the last step, the next position, was computed alike in all that matters
+  // to it.
+  bool SameUpTo(size_t row) {
+    const ModelSpec& spec = executors_[0]->spec();
+    const auto top_k = static_cast<size_t>(spec.moe.routing.top_k);
+    bool same = clean_;
+    for (size_t i = 0; i < traces_[0].layers.size(); ++i) {
+      const RoutingTrace::Layer& layer = traces_[0].layers[i];
+      if (Chosen(layer, row, top_k) == Chosen(traces_[1].layers[i], row, top_k)) continue;
+      same = false;
+      // Later positions attend to what the layers below the last made of this one.
+      if (layer.layer + 1 < spec.num_layers()) clean_ = false;
+    }
+    return same;
+  }
+
+ private:
+  static std::vector<int32_t> Chosen(const RoutingTrace::Layer& layer, size_t row, size_t top_k) {
+    const auto begin = layer.ids.begin() + static_cast<ptrdiff_t>(row * top_k);
+    std::vector<int32_t> ids(begin, begin + static_cast<ptrdiff_t>(top_k));
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+
+  Executor* const executors_[2];
+  RoutingTrace traces_[2];
+  bool clean_ = true;  // no earlier position matters that differs
+};
+
+// A part of a model.
+struct Part {
+  std::shared_ptr<const Model> whole;
+  Model model;
+};
+
 }  // namespace
 
-void Agreement::Add(std::span<const float> expected, std::span<const float> actual) {
+void Agreement::Add(std::span<const float> expected, std::span<const float> actual,
+                    bool same_route) {
   const std::vector<double> p = LogProbabilities(expected);
   const std::vector<double> q = LogProbabilities(actual);
   double kl = 0;
@@ -50,7 +99,10 @@ void Agreement::Add(std::span<const float> expected, std::span<const float> actu
   same_token += ArgMax(expected) == ArgMax(actual) ? 1 : 0;
   kl_sum += kl;
   worst_kl = std::max(worst_kl, kl);
-  if (!(error / largest <= worst_error) && !std::isnan(worst_error)) worst_error = error / largest;
+  const double relative = error / largest;
+  if (!same_route) ++rerouted;
+  if (!same_route && !std::isnan(relative)) return;
+  if (!(relative <= worst_error) && !std::isnan(worst_error)) worst_error = relative;
 }
 
 double ErrorBound(const ExecutorInfo& info, KvDType kv_dtype, const ModelSpec& spec) {
@@ -60,11 +112,10 @@ double ErrorBound(const ExecutorInfo& info, KvDType kv_dtype, const ModelSpec& s
   // each layer and the head by e, and the worst of many logits by four times as much: the same file
   // has the sum. e = 2^-9 / sqrt(3) for bf16; for int8 half a step of 1/127 of the largest of a
   // group, which is 2.7 deviations where a group is 128: 2.7 / 127 / sqrt(12).
-  // Routers of random weights are often nearly even between two experts, and rounding tips some; a
-  // tipped choice is no small error, but far from that of a wrong product, which is about 1.
-  const double tipped = spec.has_moe() ? 2 : 1;
+  // Never up to the error of a wrong product, which is about 1.
   const double depth = std::sqrt(static_cast<double>(spec.num_layers()));
-  const double roundings = 4 * (4.2 * depth + 1) * tipped;
+  const double roundings = 4 * (4.2 * depth + 1);
+  constexpr double kMost = 0.7;
   constexpr double kBf16 = 1.13e-3;
   constexpr double kInt8 = 6.1e-3;
   // Keys and values are rounded alike by both, but where they differ in the last bits they may fall
@@ -84,13 +135,14 @@ double ErrorBound(const ExecutorInfo& info, KvDType kv_dtype, const ModelSpec& s
       break;
   }
   if (info.activation_type.find("int8") != std::string::npos)
-    return bound + std::min(0.7, roundings * kInt8);
-  if (info.activation_type.find("bf16") != std::string::npos) return bound + roundings * kBf16;
+    return bound + std::min(kMost, roundings * kInt8);
+  if (info.activation_type.find("bf16") != std::string::npos)
+    return bound + std::min(kMost, roundings * kBf16);
   return bound;
 }
 
-Result<Agreement> Compare(Executor& reference, Executor& executor,
-                          std::span<const int32_t> tokens) {
+Result<Agreement> Compare(Executor& reference, Executor& executor, std::span<const int32_t> tokens,
+                          bool many_may_be_rerouted) {
   const auto vocab = static_cast<size_t>(executor.spec().vocab_size);
   std::vector<BlockId> blocks(
       static_cast<size_t>(BlocksForTokens(static_cast<int64_t>(tokens.size()))));
@@ -100,23 +152,37 @@ Result<Agreement> Compare(Executor& reference, Executor& executor,
                        SequenceRows::Logits::kAll}});
   };
   Agreement agreement;
+  Routes routes(reference, executor);
   const size_t prompt = (tokens.size() + 1) / 2;
   for (size_t start = 0; start < tokens.size();) {
     const size_t count = start == 0 ? prompt : 1;
     ERNE_ASSIGN_OR_RETURN(const std::span<const float> expected, run(reference, start, count));
     ERNE_ASSIGN_OR_RETURN(const std::span<const float> actual, run(executor, start, count));
     for (size_t i = 0; i < count; ++i) {
-      agreement.Add(expected.subspan(i * vocab, vocab), actual.subspan(i * vocab, vocab));
+      agreement.Add(expected.subspan(i * vocab, vocab), actual.subspan(i * vocab, vocab),
+                    routes.SameUpTo(i));
     }
     start += count;
   }
   const double bound = ErrorBound(executor.info(), executor.limits().kv_dtype, executor.spec());
   // Not >: a NaN is no agreement.
-  if (!(agreement.worst_error <= bound)) {
+  if (!(agreement.worst_error <= bound) ||
+      (!many_may_be_rerouted && 2 * agreement.rerouted > agreement.positions)) {
     return Internal(StrCat(executor.info().name, " and the reference executor do not agree: ",
                            Describe(agreement, bound)));
   }
   return agreement;
+}
+
+std::shared_ptr<const Model> UpToFirstExperts(std::shared_ptr<const Model> model) {
+  const auto part = std::make_shared<Part>();
+  part->model = *model;
+  part->whole = std::move(model);
+  std::vector<FfnKind>& layers = part->model.spec.layers;
+  const auto first = std::find(layers.begin(), layers.end(), FfnKind::kMoe);
+  if (first != layers.end()) layers.erase(first + 1, layers.end());
+  part->model.weights.layers.resize(layers.size());
+  return {part, &part->model};
 }
 
 std::vector<int32_t> RandomTokens(int64_t count, int64_t vocab_size, uint64_t seed) {
@@ -133,7 +199,8 @@ Json ToJson(const Agreement& agreement, double bound) {
                    {"max_error_allowed", bound},
                    {"mean_kl", agreement.mean_kl()},
                    {"max_kl", agreement.worst_kl},
-                   {"same_token", agreement.same_token}});
+                   {"same_token", agreement.same_token},
+                   {"rerouted", agreement.rerouted}});
 }
 
 std::string Describe(const Agreement& agreement, double bound) {
@@ -141,7 +208,11 @@ std::string Describe(const Agreement& agreement, double bound) {
                 Scientific(agreement.worst_error),
                 " of the largest logit (allowed: ", Scientific(bound), "), mean KL ",
                 Scientific(agreement.mean_kl()), ", same most probable token ",
-                agreement.same_token, " of ", agreement.positions);
+                agreement.same_token, " of ", agreement.positions,
+                agreement.rerouted == 0
+                    ? std::string()
+                    : StrCat("; ", agreement.rerouted,
+                             " tokens saw other experts, and count in the latter two alone"));
 }
 
 }  // namespace erne::bench

@@ -45,7 +45,8 @@ TEST(Agreement, ANanStays) {
 }
 
 std::unique_ptr<Executor> Make(const std::shared_ptr<const Model>& model, bool reference,
-                               KvDType kv_dtype = KvDType::kF32) {
+                               KvDType kv_dtype = KvDType::kF32,
+                               ActivationDType activation = ActivationDType::kF32) {
   ExecutorLimits limits;
   limits.max_rows = limits.max_logit_rows = limits.max_context = 16;
   limits.max_sequences = limits.num_blocks = 1;
@@ -53,6 +54,7 @@ std::unique_ptr<Executor> Make(const std::shared_ptr<const Model>& model, bool r
   if (reference) return MakeReferenceExecutor(model, limits, {}).value();
   CpuExecutorOptions options;
   options.threads = 2;
+  options.precision.activation = activation;
   return MakeCpuExecutor(model, limits, options).value();
 }
 
@@ -69,6 +71,44 @@ TEST(Compare, EveryFormAndTypeOfKeysAndValues) {
       EXPECT_GT(agreement->worst_error, 0);  // two executors, not one
     }
   }
+}
+
+TEST(Agreement, ReroutedPositionsAreCountedAndNotJudged) {
+  Agreement agreement;
+  const std::vector<float> expected = {1, 2};
+  agreement.Add(expected, std::vector<float>{2, 1}, false);
+  EXPECT_EQ(agreement.worst_error, 0);
+  EXPECT_EQ(agreement.rerouted, 1);
+  EXPECT_EQ(agreement.same_token, 0);
+  EXPECT_GT(agreement.worst_kl, 0);
+  agreement.Add(expected, std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()}, false);
+  EXPECT_TRUE(std::isnan(agreement.worst_error));  // no router explains that
+}
+
+// Rounded activations: strictly where no router can tip, or where none did.
+TEST(Compare, RoundedActivations) {
+  for (const WeightForm form : {WeightForm::kBF16, WeightForm::kAwq}) {
+    for (const bool moe : {false, true}) {
+      auto model = SmallModel(form, moe, 5);
+      if (moe) model = UpToFirstExperts(model);
+      const auto reference = Make(model, true);
+      const auto executor = Make(model, false, KvDType::kF32, ActivationDType::kAuto);
+      const Result<Agreement> agreement = Compare(*reference, *executor, RandomTokens(16, 320, 1));
+      ASSERT_TRUE(agreement.ok()) << agreement.status().message();
+      EXPECT_LE(agreement->rerouted, moe ? 8 : 0);
+      EXPECT_GT(agreement->worst_error, 0);
+    }
+  }
+}
+
+TEST(UpToFirstExperts, KeepsTheLayersBelow) {
+  auto model = SmallModel(WeightForm::kF32);
+  const auto part = UpToFirstExperts(model);
+  EXPECT_EQ(part->spec.num_layers(), 2);
+  EXPECT_EQ(part->weights.layers.size(), 2U);
+  model.reset();
+  EXPECT_EQ(ToFloats(part->weights.final_norm).size(), 64U);
+  EXPECT_EQ(UpToFirstExperts(SmallModel(WeightForm::kF32, false))->spec.num_layers(), 3);
 }
 
 TEST(Compare, FailsForAnotherModel) {

@@ -23,9 +23,15 @@ Amount Of(const Int4Matrix& matrix) {
           2.0 * static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols)};
 }
 
+Amount Of(const Int8Matrix& matrix) {
+  return {static_cast<double>(matrix.bytes()),
+          2.0 * static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols)};
+}
+
 Amount Of(const LinearWeights& weights) {
   if (const auto* view = std::get_if<TensorView>(&weights.matrix)) return Of(*view);
   if (const auto* int4 = std::get_if<Int4Matrix>(&weights.matrix)) return Of(*int4);
+  if (const auto* int8 = std::get_if<Int8Matrix>(&weights.matrix)) return Of(*int8);
   return {};
 }
 

@@ -13,10 +13,13 @@ namespace {
 struct FormName {
   const char* name;
   bench::WeightForm form;
+  Quantization quantization = Quantization::kNone;  // while loading
 };
 constexpr FormName kForms[] = {{"f32", bench::WeightForm::kF32},
                                {"f16", bench::WeightForm::kF16},
                                {"bf16", bench::WeightForm::kBF16},
+                               {"int8", bench::WeightForm::kBF16, Quantization::kInt8},
+                               {"int4", bench::WeightForm::kBF16, Quantization::kInt4},
                                {"awq", bench::WeightForm::kAwq}};
 
 std::vector<std::string> FormNames() {
@@ -46,16 +49,25 @@ Status LoadFiles(const std::string& name, const OpenModel& open, BenchModel& mad
   return {};
 }
 
-Status DrawWeights(const BenchModelOptions& options, BenchModel& made) {
+Status DrawWeights(const FlagTable& flags, const BenchModelOptions& options, BenchModel& made) {
   const std::string shape = options.shape.empty() ? bench::ShapeNames()[0] : options.shape;
   ERNE_ASSIGN_OR_RETURN(const ModelSpec spec, bench::SpecOfShape(shape));
-  bench::WeightForm form = bench::WeightForm::kBF16;
+  FormName form = kForms[0];
   for (const FormName& known : kForms) {
-    if (options.dtype == known.name) form = known.form;
+    if (options.dtype == known.name) form = known;
+  }
+  if (form.quantization != Quantization::kNone) {
+    if (flags.Given("quantization")) {
+      return InvalidArgument(
+          StrCat("--dtype ", form.name, " rounds the weights already; --dtype bf16 leaves that to ",
+                 "--quantization"),
+          "--quantization");
+    }
+    made.executor.precision.quantization = form.quantization;
   }
   made.name = StrCat(shape, ", random weights");
   ERNE_ASSIGN_OR_RETURN(made.model,
-                        bench::MakeRandomModel(spec, form, static_cast<uint64_t>(options.seed),
+                        bench::MakeRandomModel(spec, form.form, static_cast<uint64_t>(options.seed),
                                                made.executor.threads));
   return {};
 }
@@ -72,9 +84,12 @@ void AddBenchModelFlags(FlagTable& flags, BenchModelOptions& options) {
                    Join(bench::ShapeNames(), "、"))})
       .DefaultText(bench::ShapeNames()[0]);
   flags
-      .Add("dtype", &options.dtype, "TYPE",
-           {"Type of random weights; awq: 4 bits in groups of 128 with an f16 head, as downloaded",
-            "随机权重的类型；awq：每 128 个一组的 4 位权重，输出层为 f16，与常见的下载模型相同"})
+      .Add(
+          "dtype", &options.dtype, "TYPE",
+          {"Type of random weights; int8, int4: bf16 that is rounded while loading; awq: 4 bits in "
+           "groups of 128 with an f16 head, as downloaded",
+           "随机权重的类型；int8、int4：加载时由 bf16 量化；awq：每 128 个一组的 4 位权重，"
+           "输出层为 f16，与常见的下载模型相同"})
       .Choices(FormNames());
   flags.Add("seed", &options.seed, "N", {"Of random weights and tokens", "随机权重与 token 的种子"})
       .Range(0, 1e15);
@@ -94,7 +109,7 @@ Result<BenchModel> MakeBenchModel(const FlagTable& flags, const BenchModelOption
   made.executor.isa = options.isa;
   made.executor.precision = ToPrecision(options.precision);
   if (options.model.empty()) {
-    ERNE_RETURN_IF_ERROR(DrawWeights(options, made));
+    ERNE_RETURN_IF_ERROR(DrawWeights(flags, options, made));
   } else {
     ERNE_RETURN_IF_ERROR(CheckNoRandomFlags(flags));
     ERNE_RETURN_IF_ERROR(LoadFiles(options.model[0], open, made));

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,7 +72,11 @@ class BenchSession {
  private:
   BenchSession() = default;
 
-  Status Verify(const BenchModel& made, int64_t tokens);
+  // Against the reference executor on `weights`: the model as the executor rounds it.
+  Status Verify(const BenchModel& made, const std::shared_ptr<const Model>& weights,
+                int64_t tokens);
+  Status VerifyFirstExperts(const BenchModel& made, const std::shared_ptr<const Model>& weights,
+                            const ExecutorLimits& limits, std::span<const int32_t> tokens);
   Json Report(const std::vector<bench::Case>& cases) const;
 
   std::string command_;
@@ -87,6 +93,8 @@ class BenchSession {
   bench::ArithmeticRoof arithmetic_;
   bench::Agreement agreement_;
   double allowed_error_ = 0;
+  std::optional<bench::Agreement> first_experts_;  // where routers may tip: see VerifyFirstExperts
+  double allowed_first_error_ = 0;
   uint64_t loading_peak_ = 0;  // bytes; 0: the weights were drawn
   uint64_t running_peak_ = 0;
   std::unique_ptr<bench::RoofMeter> meter_;
