@@ -17,7 +17,6 @@
 // prompt. The types take turns in the timing, so that a noisy machine is noisy for all of them.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -30,6 +29,8 @@
 #include "base/file_set.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "bench/agreement.h"
+#include "bench/roof.h"
 #include "cli/flags.h"
 #include "cli/make_executor.h"
 #include "cli/read_input.h"
@@ -155,49 +156,11 @@ Result<std::vector<int32_t>> WriteText(OneSequence& sequence, int64_t length) {
   return text;
 }
 
-// log softmax in double.
-std::vector<double> LogProbabilities(std::span<const float> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  const double log_sum = largest + std::log(sum);
-  std::vector<double> result;
-  for (const float logit : logits) result.push_back(logit - log_sum);
-  return result;
-}
-
-// A distance from the reference over some positions.
-struct Accuracy {
-  int64_t positions = 0;
-  int64_t same_token = 0;
-  double kl_sum = 0;
-  double worst_kl = 0;
-  double worst_error = 0;  // max |d logit| / max |logit|
-
-  void Add(std::span<const float> expected, std::span<const float> actual) {
-    const std::vector<double> p = LogProbabilities(expected);
-    const std::vector<double> q = LogProbabilities(actual);
-    double kl = 0;
-    double error = 0;
-    double largest = 0;
-    for (size_t i = 0; i < p.size(); ++i) {
-      kl += std::exp(p[i]) * (p[i] - q[i]);
-      error = std::max(error, std::abs(static_cast<double>(actual[i]) - expected[i]));
-      largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
-    }
-    ++positions;
-    same_token += ArgMax(expected) == ArgMax(actual) ? 1 : 0;
-    kl_sum += kl;
-    worst_kl = std::max(worst_kl, kl);
-    worst_error = std::max(worst_error, error / largest);
-  }
-};
-
 // Types under measurement.
 struct Candidate {
   const Types* types;
   OneSequence sequence;
-  Accuracy accuracy;
+  bench::Agreement accuracy;
   std::vector<std::vector<double>> seconds;  // [depths][turns], of one step
 };
 
@@ -254,12 +217,6 @@ Result<double> TimeDecode(std::span<const int32_t> text, int64_t depth, Candidat
   return seconds.count() / static_cast<double>(kSteps);
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 void Print(const std::vector<int64_t>& depths, const std::vector<Candidate>& candidates) {
   std::printf(
       "| what | weights, MB | KV bytes a token | mean KL, nats | worst KL | same token | worst "
@@ -269,17 +226,17 @@ void Print(const std::vector<int64_t>& depths, const std::vector<Candidate>& can
   for (size_t i = 0; i < depths.size(); ++i) std::printf(" --- |");
   std::printf("\n");
   for (const Candidate& c : candidates) {
-    const Accuracy& a = c.accuracy;
+    const bench::Agreement& a = c.accuracy;
     const auto positions = static_cast<double>(a.positions);
     std::printf("| %s | %.1f | %llu | %.2e | %.2e | %.2f %% | %.1e |", c.types->name,
                 static_cast<double>(c.sequence.info().weight_bytes) / 1e6,
                 static_cast<unsigned long long>(KvBlockBytes(c.sequence.spec(), c.types->kv) /
                                                 kKvBlockSize),
-                a.kl_sum / positions, a.worst_kl,
-                100 * static_cast<double>(a.same_token) / positions, a.worst_error);
+                a.mean_kl(), a.worst_kl, 100 * static_cast<double>(a.same_token) / positions,
+                a.worst_error);
     for (const std::vector<double>& seconds : c.seconds) {
       const auto [low, high] = std::minmax_element(seconds.begin(), seconds.end());
-      std::printf(" %.1f (%.1f-%.1f) |", 1 / Median(seconds), 1 / *high, 1 / *low);
+      std::printf(" %.1f (%.1f-%.1f) |", 1 / bench::Median(seconds), 1 / *high, 1 / *low);
     }
     std::printf("\n");
   }
