@@ -13,9 +13,9 @@ add_library(erne_settings INTERFACE)
 target_include_directories(erne_settings INTERFACE ${PROJECT_SOURCE_DIR}/src)
 # Contraction is off so that a*b+c rounds the same in every function and on every compiler: fused
 # multiply-adds are written where they are wanted (kernels), never left to the optimiser.
-target_compile_options(erne_settings INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror=return-type
+set(erne_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror=return-type
   -ffp-contract=off -fno-math-errno)
+target_compile_options(erne_settings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${erne_options}>")
 target_compile_definitions(erne_settings INTERFACE ERNE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(erne_settings INTERFACE Threads::Threads)
 if(ERNE_SANITIZE)
@@ -25,6 +25,24 @@ if(ERNE_SANITIZE)
 endif()
 if(ERNE_FUZZ)
   target_compile_options(erne_settings INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# CUDA kernels: the same rule about fused multiply-adds.
+if(ERNE_CUDA)
+  # What the kernels run on: Ampere, Ada, Hopper, Blackwell; the last one as PTX, too, for what comes after it.
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90a-real 120)
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13.0 REQUIRED)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc's flag
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  target_compile_options(erne_settings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-Xcompiler=-Wall>")
 endif()
 
 # erne_library(NAME SOURCES a.cc ... [DEPS erne_base ...])
@@ -69,6 +87,10 @@ endfunction()
 # erne_check_headers(): one tiny source per header of src/, so that a header that does not stand by itself fails the build.
 function(erne_check_headers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/*.h)
+  if(NOT ERNE_CUDA)  # these need the toolkit's own headers
+    list(FILTER headers EXCLUDE REGEX
+      "^executor/cuda/(attention|device|device_model|gemm|gemm_kernels|pack_kernels|row_kernels|workspace)\\.h$")
+  endif()
   set(sources)
   foreach(header ${headers})
     string(MAKE_C_IDENTIFIER ${header} name)
@@ -78,4 +100,7 @@ function(erne_check_headers)
   endforeach()
   add_library(erne_headers OBJECT ${sources})
   target_link_libraries(erne_headers PRIVATE erne_settings)
+  if(ERNE_CUDA)
+    target_link_libraries(erne_headers PRIVATE CUDA::cudart_static)
+  endif()
 endfunction()

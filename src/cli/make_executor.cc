@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "base/strings.h"
 #include "executor/cpu/cpu_executor.h"
+#include "executor/cuda/cuda_executor.h"
 #include "executor/reference/reference_executor.h"
 
 namespace erne {
@@ -14,6 +15,22 @@ namespace {
 
 // A few more threads than CPUs are good for tests. Thousands wait for each other in every loop.
 constexpr int kThreadsPerCpu = 4;
+
+Status CheckCudaPrecision(const Precision& precision) {
+  if (precision.quantization != Quantization::kNone || precision.head != Quantization::kNone) {
+    return Unimplemented(
+        "the CUDA executor takes weights as they are stored and rounds none while loading; leave "
+        "--quantization int8|int4 and --head-dtype out, or compute with --device cpu",
+        "--device");
+  }
+  if (precision.activation != ActivationDType::kAuto) {
+    return Unimplemented(
+        "the types of the CUDA executor's activations follow from the weights; leave "
+        "--activation-dtype out, or compute with --device cpu",
+        "--device");
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -89,15 +106,55 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
     return MakeCpuExecutor(std::move(model), limits, options, progress);
   }
   if (name == "cuda") {
-    return Unimplemented("this build has no CUDA executor; --executor cpu runs everywhere",
-                         "--executor");
+    ERNE_RETURN_IF_ERROR(CheckCudaPrecision(settings.precision));
+    return MakeCudaExecutor(std::move(model), limits, progress);
   }
   return InvalidArgument(
       StrCat("no executor is called '", name, "', there are ", Join(ExecutorNames(), ", ")),
       "--executor");
 }
 
+Result<std::string> ExecutorForDevice(const std::string& device, std::string* note) {
+  note->clear();
+  if (device == "cpu") return std::string("cpu");
+  const Result<CudaDevice> found = FindCudaDevice();
+  if (found.ok()) return std::string("cuda");
+  if (device == "cuda") {
+    return Status(found.status().code(), StrCat("--device cuda: ", found.status().message()),
+                  "--device");
+  }
+  if (found.status().code() == StatusCode::kUnavailable) {
+    *note = StrCat("the CPU computes: ", found.status().message());
+  }
+  return std::string("cpu");
+}
+
+uint64_t AvailableMemoryOf(const std::string& name) {
+  if (name != "cuda") return AvailableMemory();
+  const Result<CudaDevice> device = FindCudaDevice();
+  return device.ok() ? device->free_bytes : 0;
+}
+
+Status AddExecutorNeeds(const std::string& name, const Model& model, MemoryNeeds& needs) {
+  if (name != "cuda") return {};
+  ERNE_ASSIGN_OR_RETURN(needs.weight_bytes, CudaWeightBytes(model));
+  needs.block_bytes = CudaBlockBytes(model.spec, needs.kv_dtype);
+  needs.workspace_bytes = [spec = model.spec,
+                           sequences = needs.max_num_seqs](const MemoryPlan& plan) {
+    ExecutorLimits limits;
+    limits.max_rows = plan.max_rows;
+    limits.max_logit_rows = plan.max_logit_rows;
+    limits.max_sequences = sequences;
+    limits.max_context = plan.max_context;
+    limits.num_blocks = plan.num_blocks;
+    limits.kv_dtype = plan.kv_dtype;
+    return CudaWorkspaceBytes(spec, limits);
+  };
+  return {};
+}
+
 Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype) {
+  if (FindCudaDevice().ok()) return DescribeCudaExecutor(model, kv_dtype);
   return DescribeCpuExecutor(model, kv_dtype, {});
 }
 

@@ -38,7 +38,8 @@ struct ExecutorSettings {
 };
 
 // The executor `name` on `model`. Unimplemented when this build lacks it; InvalidArgument when the
-// reference executor is to round weights or activations, for it computes in float32 what is stored;
+// reference executor is to round weights or activations, for it computes in float32 what is stored
+// (Unimplemented for the CUDA executor, which computes what is stored, too);
 // else the errors of the executor's own factory.
 Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                std::shared_ptr<const Model> model,

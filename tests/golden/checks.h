@@ -27,8 +27,8 @@ class Report {
 };
 
 // logits, argmax, logsumexp, greedy and, with experts, routing: see tolerance.h for the bounds.
-// exact: the same executor with float32 keys and values, when `executor` keeps narrower ones; else
-// null.
+// exact: an executor with float32 keys, values and activations, when `executor` keeps narrower
+// ones; else null.
 void CheckExpected(Executor& executor, Executor* exact, const Model& model,
                    const Expected& expected, Report& report);
 

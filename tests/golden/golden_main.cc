@@ -80,17 +80,19 @@ Result<std::unique_ptr<Executor>> MakePerturbed(const Options& options,
 }
 
 // What `executor` is compared with where it rounds keys and values or activations; null where it
-// does not.
+// does not. The CUDA executor rounds as the weights are stored; the reference never does.
 Result<std::unique_ptr<Executor>> MakeExact(const Options& options, const Executor& executor,
                                             std::shared_ptr<const Model> model) {
-  if (executor.limits().kv_dtype == KvDType::kF32 && options.precision.activation_dtype == "f32")
-    return std::unique_ptr<Executor>();
+  const bool is_cuda = options.executor == "cuda";
+  const bool is_exact = is_cuda ? executor.info().activation_type == "f32"
+                                : options.precision.activation_dtype == "f32";
+  if (executor.limits().kv_dtype == KvDType::kF32 && is_exact) return std::unique_ptr<Executor>();
   ExecutorLimits limits = executor.limits();
   limits.kv_dtype = KvDType::kF32;
   ExecutorSettings settings;
   settings.threads = static_cast<int>(options.threads);
   settings.precision.activation = ActivationDType::kF32;
-  return MakeExecutor(options.executor, std::move(model), limits, settings);
+  return MakeExecutor(is_cuda ? "reference" : options.executor, std::move(model), limits, settings);
 }
 
 Status CheckReferenceModel(const Options& options, const FileSet& files, Model model,
@@ -204,6 +206,9 @@ int Main(const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "erne_golden: %s\n",
                  status.ok() ? "name model folders" : status.message().c_str());
     return 2;
+  }
+  if (options.executor == "cuda" && !flags.Given("activation-dtype")) {
+    options.precision.activation_dtype = "auto";
   }
   if (!options.isa.empty()) ::setenv("ERNE_CPU_ISA", options.isa.c_str(), 1);
   return Run(options);

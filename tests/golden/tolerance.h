@@ -39,13 +39,13 @@
 // worst of thousands of logits is four sigma out. Divided by the largest logit instead of the root
 // mean square it is smaller still, by 3 or so, which is the slack of this bound.
 //
-// Activations that are rounded before a product (ActivationDType) have the same e, as bf16 or as
-// int8 of a group: of 32 to 128 inputs the largest is about 3 times their root mean square as well.
-// The rounding of the inputs is independent from product to product. A layer then has: e in the
-// values, e in queries and in keys, which move a score by sqrt(2) 2.5 e, and e before the output
-// product: sqrt(1 + 2 * 2.5^2 + 1) = 3.8 e for attention; e in gate and up each and e before the
-// down product: sqrt(3) e for the MLP. Together 4.2 e a layer, 4.2 sqrt(L) e of the stream, and e
-// before the head.
+// Activations that are rounded before a product (ActivationDType; on a GPU f16, too) have the same
+// e, as a float or as int8 of a group: of 32 to 128 inputs the largest is about 3 times their root
+// mean square as well. The rounding of the inputs is independent from product to product. A layer
+// then has: e in the values, e in queries and in keys, which move a score by sqrt(2) 2.5 e, and e
+// before the output product: sqrt(1 + 2 * 2.5^2 + 1) = 3.8 e for attention; e in gate and up each
+// and e before the down product: sqrt(3) e for the MLP. Together 4.2 e a layer, 4.2 sqrt(L) e of
+// the stream, and e before the head.
 //
 // Such an error can also tip a router's choice between two experts, and then the position and all
 // that see it compute something else. f16 tips none in these models. With bf16 and int8 all
@@ -93,6 +93,7 @@ inline double KvRoundingError(KvDType dtype) {
 inline double ActivationRoundingError(const std::string& type) {
   if (type.find("int8") != std::string::npos) return 3.0 / 440;
   if (type.find("bf16") != std::string::npos) return 0.425 * 0x1p-8;
+  if (type.find("f16") != std::string::npos) return 0.425 * 0x1p-11;
   return 0;
 }
 
