@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/machine.h"
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -17,7 +16,9 @@
 namespace erne {
 namespace {
 
-Result<ModelReport> Inspect(const ServeOptions& options, bool with_tensors) {
+Result<ModelReport> Inspect(ServeOptions options, bool with_tensors) {
+  std::string note;
+  ERNE_ASSIGN_OR_RETURN(options.executor, ExecutorForDevice(options.device, &note));
   ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<const FileSet> files, OpenModelFiles(options));
   ModelReport report;
   report.name = NamesOf(*files, options).front();
@@ -26,7 +27,7 @@ Result<ModelReport> Inspect(const ServeOptions& options, bool with_tensors) {
   ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype,
                         ResolveKvCacheDType(options.kv_cache_dtype, report.model));
   ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, kv_dtype));
-  report.available_bytes = AvailableMemory();
+  report.available_bytes = AvailableMemoryOf(options.executor);
   report.utilization = options.memory_utilization;
   report.plan = PlanMemory(report.model, options);
   report.with_tensors = with_tensors;

@@ -105,9 +105,9 @@ Result<GenerationDefaults> DefaultsOf(const FileSet& files, const std::string& f
   return defaults;
 }
 
-void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan) {
+void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan, const std::string& executor) {
   const int64_t tokens = plan.num_blocks * kKvBlockSize;
-  const uint64_t free = AvailableMemory();
+  const uint64_t free = AvailableMemoryOf(executor);
   ERNE_LOG(kInfo, "memory") << "Memory: weights " << FormatBytes(info.weight_bytes) << ", KV cache "
                             << FormatBytes(info.kv_bytes) << " (" << info.kv_type << ", " << tokens
                             << " tokens; one request up to " << plan.max_context << "), workspace "
@@ -160,6 +160,7 @@ Result<MemoryPlan> PlanWithin(const Model& model, const ServeOptions& options,
   ERNE_ASSIGN_OR_RETURN(needs.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, model));
   needs.kv_cache_bytes = static_cast<uint64_t>(options.kv_cache_memory);
   needs.budget = std::move(budget);
+  ERNE_RETURN_IF_ERROR(AddExecutorNeeds(options.executor, model, needs));
   return PlanMemory(spec, needs);
 }
 
@@ -176,7 +177,7 @@ Result<PlannedMemory> ClaimMemory(const Model& model, const ServeOptions& option
                                   MemoryLedger& ledger) {
   PlannedMemory planned;
   const auto plan = [&](const MemoryLedger::Left& left) -> Result<uint64_t> {
-    MemoryBudget budget = BudgetOf(options.memory_utilization, AvailableMemory());
+    MemoryBudget budget = BudgetOf(options.memory_utilization, AvailableMemoryOf(options.executor));
     if (left.bytes < budget.bytes) {
       budget = {left.bytes, StrCat("only ", FormatBytes(left.bytes), " are left",
                                    left.holders.empty() ? "" : ": ", left.holders)};
@@ -255,7 +256,8 @@ Status Answer(const ServedModel& model, std::vector<GenerationRequest> requests)
 }  // namespace
 
 Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
-  return PlanWithin(model, options, BudgetOf(options.memory_utilization, AvailableMemory()));
+  return PlanWithin(model, options,
+                    BudgetOf(options.memory_utilization, AvailableMemoryOf(options.executor)));
 }
 
 Result<std::shared_ptr<const FileSet>> OpenModelFiles(const ServeOptions& options) {
@@ -283,7 +285,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
                                                      const ServeOptions& options,
                                                      const LoadProgress& progress,
                                                      MemoryLedger& ledger, Metrics* metrics) {
-  const uint64_t available = AvailableMemory();
+  const uint64_t available = AvailableMemoryOf(options.executor);
   ERNE_RETURN_IF_ERROR(CheckFormat(*files, options.precision.quantization));
   ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files));
   const auto model = std::make_shared<const Model>(std::move(loaded));
@@ -311,7 +313,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   ERNE_RETURN_IF_ERROR(files->CheckUnchanged());
   files->ReleasePages();
   const ExecutorInfo info = executor->info();
-  LogMemory(info, plan);
+  LogMemory(info, plan, options.executor);
   planned.claim.Correct(plan.total_bytes - plan.weight_bytes - plan.kv_bytes() -
                         plan.workspace_bytes + info.weight_bytes + info.kv_bytes +
                         info.workspace_bytes);

@@ -204,6 +204,9 @@ int RunLogits(const std::vector<std::string>& arguments) {
   AddPrecisionFlags(flags, &options.precision);
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
   if (const std::optional<int> end = ParseOrEnd("logits", flags, arguments)) return *end;
+  if (options.executor == "cuda" && !flags.Given("activation-dtype")) {
+    options.precision.activation_dtype = "auto";  // it has no choice
+  }
   if (const auto dtype = ParseKvCacheDType(options.kv_cache_dtype); !dtype.ok()) {
     return Fail("logits", dtype.status(), 2);
   }

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "cli/flags.h"
+#include "cli/memory_plan.h"
 #include "executor/executor.h"
 #include "executor/precision.h"
 
@@ -46,6 +47,18 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
                                                const ExecutorLimits& limits,
                                                const ExecutorSettings& settings = {},
                                                const LoadProgress& progress = {});
+
+// The executor for --device auto, cpu or cuda: with auto the GPU where erne can use one. `note` is
+// then why it cannot, when this build could and the machine cannot; else empty. With cuda the error
+// says why there is none.
+Result<std::string> ExecutorForDevice(const std::string& device, std::string* note);
+
+// Bytes that are free where the executor `name` computes; 0: nobody knows.
+uint64_t AvailableMemoryOf(const std::string& name);
+
+// Sets what planning memory for the executor `name` needs to know of it, weight_bytes among them.
+// `needs`: all else is set.
+Status AddExecutorNeeds(const std::string& name, const Model& model, MemoryNeeds& needs);
 
 // What `erne serve` would run `model` with on this machine unless it is told otherwise: name and
 // types; the bytes are 0.

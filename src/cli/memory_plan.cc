@@ -73,7 +73,7 @@ MemoryPlan PlanFor(const ModelSpec& spec, const MemoryNeeds& needs, int64_t cont
   MemoryPlan plan;
   plan.max_context = context;
   plan.kv_dtype = needs.kv_dtype;
-  plan.block_bytes = KvBlockBytes(spec, needs.kv_dtype);
+  plan.block_bytes = needs.block_bytes > 0 ? needs.block_bytes : KvBlockBytes(spec, needs.kv_dtype);
   const int64_t one = BlocksForTokens(context);
   plan.num_blocks = std::min(one * std::min(needs.max_num_seqs, kFullContexts),
                              std::max(one, BlocksForTokens(kPoolTokens)));
@@ -85,7 +85,8 @@ MemoryPlan PlanFor(const ModelSpec& spec, const MemoryNeeds& needs, int64_t cont
   plan.max_rows = std::min(needs.max_num_batched_tokens, plan.num_blocks * kKvBlockSize);
   plan.max_logit_rows = std::min(std::max(needs.max_num_seqs, kMinLogitRows), plan.max_rows);
   plan.weight_bytes = needs.weight_bytes;
-  plan.workspace_bytes = WorkspaceBytes(spec, needs.threads, plan);
+  plan.workspace_bytes = needs.workspace_bytes ? needs.workspace_bytes(plan)
+                                               : WorkspaceBytes(spec, needs.threads, plan);
   plan.total_bytes = plan.weight_bytes + plan.workspace_bytes + kProcessBytes + plan.kv_bytes();
   return plan;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct MemoryBudget {
   std::string origin;  // "19.4 GiB may be taken (90 % of ...)", for the refusal
 };
 
+struct MemoryPlan;
+
 struct MemoryNeeds {
   uint64_t weight_bytes = 0;  // in the form that the executor computes with
   int64_t max_model_len = 0;  // asked for; 0: what the model was made for, up to kAutoContext
@@ -28,6 +31,10 @@ struct MemoryNeeds {
   KvDType kv_dtype = KvDType::kF32;
   uint64_t kv_cache_bytes = 0;  // asked for; 0: what the contexts need
   MemoryBudget budget;
+  // Of an executor other than the CPU's: bytes of a block of its cache, and of the workspace for a
+  // plan whose other numbers are set. 0 and null: the CPU's.
+  uint64_t block_bytes = 0;
+  std::function<uint64_t(const MemoryPlan&)> workspace_bytes;
 };
 
 // Context that a model gets unasked: the longest that ERNIE-4.5 was made for. The pool of a longer

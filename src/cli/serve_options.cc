@@ -202,7 +202,10 @@ void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
             "张量并行的设备数；此版本只支持 1"})
       .Alias("-tp")
       .Range(1, 1024);
-  flags.Add("device", &options.device, "NAME", {"Where to compute", "计算设备"})
+  flags
+      .Add("device", &options.device, "NAME",
+           {"Where to compute; auto: on the GPU where there is one that erne can use",
+            "计算设备；auto：有可用的 GPU 时使用 GPU"})
       .Choices({"auto", "cpu", "cuda"});
   flags
       .Add("executor", &options.executor, "NAME",
@@ -317,10 +320,10 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
                                 ": this version computes on one device; use 1"),
                          "--tensor-parallel-size");
   }
-  if (options.executor.empty()) options.executor = options.device == "cuda" ? "cuda" : "cpu";
-  if (options.executor == "cuda") {
-    return Unimplemented("this version has no CUDA executor; --device cpu runs everywhere",
-                         "--device");
+  if (options.executor.empty()) {
+    std::string note;
+    ERNE_ASSIGN_OR_RETURN(options.executor, ExecutorForDevice(options.device, &note));
+    if (!note.empty()) options.warnings.push_back(note);
   }
   ERNE_RETURN_IF_ERROR(ParseKvCacheDType(options.kv_cache_dtype).status());
   options.log.format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "executor/cuda/cuda_executor.h"
+
 namespace erne {
 namespace {
 
@@ -33,7 +35,7 @@ TEST(ServeOptionsTest, NothingNamedServesTheEmbeddedModelLocally) {
   EXPECT_EQ(options.host, "127.0.0.1");
   EXPECT_EQ(options.port, 8000);
   EXPECT_EQ(options.ui_port, 8001);
-  EXPECT_EQ(options.executor, "cpu");
+  EXPECT_EQ(options.executor, FindCudaDevice().ok() ? "cuda" : "cpu");
   EXPECT_THAT(options.warnings, IsEmpty());
 }
 
@@ -119,7 +121,9 @@ TEST(ServeOptionsTest, WhatIsLogged) {
 TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {
   EXPECT_THAT(Error({"--tensor-parallel-size", "2"}), HasSubstr("one device"));
   EXPECT_THAT(Error({"-tp=4"}), HasSubstr("one device"));
-  EXPECT_THAT(Error({"--device", "cuda"}), HasSubstr("CUDA"));
+  if (!FindCudaDevice().ok()) {
+    EXPECT_THAT(Error({"--device", "cuda"}), HasSubstr("--device cuda: "));
+  }
   EXPECT_THAT(Error({"--quantization", "fp8"}), HasSubstr("awq, gptq, none, int8, int4"));
   EXPECT_THAT(Error({"--ssl-keyfile", "key.pem"}), HasSubstr("TLS"));
   EXPECT_THAT(Error({"--reasoning-parser", "ernie45"}), HasSubstr("--reasoning-parser ernie45"));
