@@ -156,174 +156,213 @@ struct Place {
   bool waits = true;  // for the kernel ahead, once weights are on their way
 };
 
-// All tiles of the block for one block of rows.
+// What one warp does for all tiles of its block and one block of rows.
 template <typename S>
-__device__ void RunRows(const GemmArgs& args, const Place& at, uint4* shared) {
-  const int lane = at.lane;
-  const bool is_normed = args.norm_x != nullptr;
-  const bool is_staged = IsStaged(args, S::kTiles);
-  const int unit_bytes = UnitBytes(S::kKind, args.w.sets);
-  const int slot_bytes = SlotBytes(unit_bytes, S::kRowBytes, is_staged);
-  const int first_tile = static_cast<int>(blockIdx.x);
-  const int tile_step = static_cast<int>(gridDim.x);
-  const int tiles = (args.w.tiles - first_tile + tile_step - 1) / tile_step;
-  const int ring_groups = RingGroups(args.w.units, (args.w.tiles + tile_step - 1) / tile_step,
-                                     S::kBatch, S::kMostGroups);
-  auto* partial = reinterpret_cast<float*>(shared);  // [kSlices][kRows][kTileRows]
-  auto* ring = reinterpret_cast<uint8_t*>(partial + S::kPartialFloats) +
-               at.warp * ring_groups * S::kBatch * slot_bytes;
-  auto* staged =
-      reinterpret_cast<uint16_t*>(reinterpret_cast<uint8_t*>(partial + S::kPartialFloats) +
-                                  kWarps * ring_groups * S::kBatch * slot_bytes);
-  const int begin = SliceBegin(args.w.units, at.warp);
-  const int64_t tile_bytes = int64_t{args.w.units} * unit_bytes;
-  UnitStream stream;
-  stream.per_tile = SliceBegin(args.w.units, at.warp + 1) - begin;
-  stream.unit_bytes = unit_bytes;
-  stream.next = args.w.data + at.group * args.group_bytes + first_tile * tile_bytes +
-                static_cast<int64_t>(begin) * unit_bytes;
-  stream.tile_step = tile_step * tile_bytes - int64_t{stream.per_tile} * unit_bytes;
-  stream.left = stream.per_tile * tiles;
-  const int first_in_ring = min(stream.left, ring_groups * S::kBatch);
-  UnitStream ahead = stream;
-  for (int i = 0; i < first_in_ring; ++i, ahead.Advance()) {
-    CopyUnit<S>(ring + i * slot_bytes, ahead.next, args.w.sets, lane);
-  }
-
+struct Walk {
   // With 8 rows a thread finishes at most one pair of outputs of a tile.
-  constexpr bool kOnePair = S::kTiles == 1;
-  const float* bias = args.w.bias == nullptr ? nullptr : args.w.bias + at.group * args.group_bias;
-  const int my_r = static_cast<int>(threadIdx.x) % 8;
-  const int my_row = static_cast<int>(threadIdx.x) / 8;
-  const int rows_here = min(S::kRows, at.rows - at.row_block * S::kRows);
-  const int row_base = at.first_row + at.row_block * S::kRows;
-  const bool finishes = kOnePair && my_row < rows_here;
-  Operands operands;
-  if (finishes) LoadConstants(args.out, bias, first_tile, my_r, row_base + my_row, operands);
-  if (is_normed && threadIdx.x * 32 < static_cast<unsigned>(args.w.inputs)) {
-    Prefetch(args.norm_weight + threadIdx.x * 32);
-  }
-  if (at.waits) WaitForPrevious();
+  static constexpr bool kOnePair = S::kTiles == 1;
 
-  // Activations: the pieces of lane 4 r + t are t of each 32 inputs of row r.
-  const uint16_t* x[S::kTiles];
-  if (!is_staged) {
-#pragma unroll
-    for (int j = 0; j < S::kTiles; ++j) {
-      int row = row_base + min(j * 8 + lane / 4, rows_here - 1);
-      if (args.x_rows != nullptr) row = args.x_rows[row];
-      x[j] = static_cast<const uint16_t*>(args.x) + row * args.x_stride + begin * S::kInputs +
-             lane % 4 * 8;
+  const GemmArgs& args;
+  const Place& at;
+  bool is_staged;
+  int unit_bytes, slot_bytes, ring_groups;
+  int first_tile, tile_step, tiles;  // of the block
+  int rows_here, row_base;           // the rows are row_base, ... of all
+  float* partial;                    // [kSlices][kRows][kTileRows]
+  uint8_t* ring;                     // of this warp
+  uint16_t* staged;                  // [rows][StagedStride]
+  const float* bias;
+  UnitStream stream;             // from its begin
+  UnitStream ahead;              // from the first unit that is not in the ring yet
+  const uint16_t* x[S::kTiles];  // this lane's pieces of the slice, for each group of 8 rows
+  uint8_t* slot;                 // of the next unit to multiply
+  int in_group = 0;              // its place in its group
+
+  __device__ Walk(const GemmArgs& job, const Place& place, uint4* shared) : args(job), at(place) {
+    is_staged = IsStaged(args, S::kTiles);
+    unit_bytes = UnitBytes(S::kKind, args.w.sets);
+    slot_bytes = SlotBytes(unit_bytes, S::kRowBytes, is_staged);
+    first_tile = static_cast<int>(blockIdx.x);
+    tile_step = static_cast<int>(gridDim.x);
+    tiles = (args.w.tiles - first_tile + tile_step - 1) / tile_step;
+    ring_groups = RingGroups(args.w.units, (args.w.tiles + tile_step - 1) / tile_step, S::kBatch,
+                             S::kMostGroups);
+    rows_here = min(S::kRows, at.rows - at.row_block * S::kRows);
+    row_base = at.first_row + at.row_block * S::kRows;
+    partial = reinterpret_cast<float*>(shared);
+    auto* rings = reinterpret_cast<uint8_t*>(partial + S::kPartialFloats);
+    slot = ring = rings + at.warp * RingBytes();
+    staged = reinterpret_cast<uint16_t*>(rings + kWarps * RingBytes());
+    bias = args.w.bias == nullptr ? nullptr : args.w.bias + at.group * args.group_bias;
+    const int begin = SliceBegin(args.w.units, at.warp);
+    const int64_t tile_bytes = int64_t{args.w.units} * unit_bytes;
+    stream.per_tile = SliceBegin(args.w.units, at.warp + 1) - begin;
+    stream.unit_bytes = unit_bytes;
+    stream.next = args.w.data + at.group * args.group_bytes + first_tile * tile_bytes +
+                  static_cast<int64_t>(begin) * unit_bytes;
+    stream.tile_step = tile_step * tile_bytes - int64_t{stream.per_tile} * unit_bytes;
+    stream.left = stream.per_tile * tiles;
+  }
+
+  __device__ int RingBytes() const { return ring_groups * S::kBatch * slot_bytes; }
+  __device__ int FirstInRing() const { return min(stream.left, ring_groups * S::kBatch); }
+
+  // Fills the ring with weights, which no kernel writes.
+  __device__ void FillWeights() {
+    ahead = stream;
+    for (int i = 0; i < FirstInRing(); ++i, ahead.Advance()) {
+      CopyUnit<S>(ring + i * slot_bytes, ahead.next, args.w.sets, at.lane);
     }
   }
-  const auto copy_rows = [&](uint8_t* slot, int unit) {
+
+  // The pieces of lane 4 r + t are t of each 32 inputs of row r.
+  __device__ void FindRows() {
+    const int begin = SliceBegin(args.w.units, at.warp) * S::kInputs + at.lane % 4 * 8;
+    if (is_staged) {
+      x[0] =
+          staged + min(at.lane / 4, rows_here - 1) * StagedStride(args.w.units, S::kInputs) + begin;
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < S::kTiles; ++j) {
+      int row = row_base + min(j * 8 + at.lane / 4, rows_here - 1);
+      if (args.x_rows != nullptr) row = args.x_rows[row];
+      x[j] = static_cast<const uint16_t*>(args.x) + row * args.x_stride + begin;
+    }
+  }
+
+  // Where piece p of the j-th group of rows lies behind a unit's weights.
+  __device__ uint8_t* PieceOf(uint8_t* unit_slot, int j, int p) const {
+    return unit_slot + unit_bytes + (j * S::kPieces + p) * 512 + at.lane * 16;
+  }
+
+  __device__ void CopyPieces(uint8_t* unit_slot, int unit) const {
     if (is_staged) return;
 #pragma unroll
     for (int j = 0; j < S::kTiles; ++j) {
 #pragma unroll
       for (int p = 0; p < S::kPieces; ++p) {
-        CopyAsync16(slot + unit_bytes + (j * S::kPieces + p) * 512 + lane * 16,
-                    x[j] + unit * S::kInputs + p * 32);
+        CopyAsync16(PieceOf(unit_slot, j, p), x[j] + unit * S::kInputs + p * 32);
       }
     }
-  };
-  ahead = stream;
-  for (int g = 0; g < S::kMostGroups; ++g) {
-    if (g < ring_groups) {
-      for (int i = g * S::kBatch; i < min(first_in_ring, (g + 1) * S::kBatch);
-           ++i, ahead.Advance()) {
-        copy_rows(ring + i * slot_bytes, ahead.in_tile);
+  }
+
+  // Activations: those of the units in the ring, a group at a time, or all of them.
+  __device__ void FillRows() {
+    UnitStream units = stream;
+    for (int g = 0; g < S::kMostGroups; ++g) {
+      const int end = g < ring_groups ? min(FirstInRing(), (g + 1) * S::kBatch) : 0;
+      for (int i = g * S::kBatch; i < end; ++i, units.Advance()) {
+        CopyPieces(ring + i * slot_bytes, units.in_tile);
+      }
+      CommitCopies();
+    }
+    if (!is_staged) return;
+    if (args.norm_x != nullptr) {
+      NormRows<S>(args, staged, at.warp, at.lane);
+    } else {
+      CopyRows<S>(args, staged, at.warp, at.lane);
+    }
+  }
+
+  // Unit u of the slice.
+  __device__ void Multiply(int u, float (&sums)[S::kTiles][4]) {
+    if (in_group == 0) {
+      WaitForCopies<S::kMostGroups - 1>();
+      if (S::kInt4) __syncwarp();
+    }
+    uint4 pieces[S::kTiles][S::kPieces];
+#pragma unroll
+    for (int j = 0; j < S::kTiles; ++j) {
+#pragma unroll
+      for (int p = 0; p < S::kPieces; ++p) {
+        pieces[j][p] = is_staged ? *reinterpret_cast<const uint4*>(x[j] + u * S::kInputs + p * 32)
+                                 : *reinterpret_cast<const uint4*>(PieceOf(slot, j, p));
+      }
+    }
+    MultiplyUnit<S::kKind, S::kTiles>(slot, args.w.sets, at.lane, pieces, sums);
+    slot += slot_bytes;
+    if (++in_group == S::kBatch) Refill();
+  }
+
+  // The group before `slot` is read: what comes ring_groups later takes its place.
+  __device__ void Refill() {
+    in_group = 0;
+    if (ahead.left > 0) {
+      if (S::kInt4) __syncwarp();
+      uint8_t* to = slot - S::kBatch * slot_bytes;
+      for (int i = 0; i < S::kBatch && ahead.left > 0; ++i, to += slot_bytes, ahead.Advance()) {
+        CopyUnit<S>(to, ahead.next, args.w.sets, at.lane);
+        CopyPieces(to, ahead.in_tile);
       }
     }
     CommitCopies();
+    if (slot == ring + RingBytes()) slot = ring;
   }
-  if (is_staged) {
-    if (is_normed) {
-      NormRows<S>(args, staged, at.warp, lane);
-    } else {
-      CopyRows<S>(args, staged, at.warp, lane);
-    }
-  }
-  const uint16_t* staged_row =
-      staged + min(lane / 4, rows_here - 1) * StagedStride(args.w.units, S::kInputs) +
-      begin * S::kInputs + lane % 4 * 8;
 
-  uint8_t* slot = ring;
-  uint8_t* const ring_end = ring + ring_groups * S::kBatch * slot_bytes;
-  int in_group = 0;
-  for (int t = 0; t < tiles; ++t) {
-    const int tile = first_tile + t * tile_step;
-    if (finishes) {
-      if (t > 0) LoadConstants(args.out, bias, tile, my_r, row_base + my_row, operands);
-      LoadResults(args.out, tile, my_r, row_base + my_row, operands);
-    }
-    float sums[S::kTiles][4] = {};
-    for (int u = 0; u < stream.per_tile; ++u) {
-      if (in_group == 0) {
-        WaitForCopies<S::kMostGroups - 1>();
-        if (S::kInt4) __syncwarp();
-      }
-      uint4 pieces[S::kTiles][S::kPieces];
-      if (is_staged) {
-#pragma unroll
-        for (int p = 0; p < S::kPieces; ++p) {
-          pieces[0][p] = *reinterpret_cast<const uint4*>(staged_row + u * S::kInputs + p * 32);
-        }
-      } else {
-#pragma unroll
-        for (int j = 0; j < S::kTiles; ++j) {
-#pragma unroll
-          for (int p = 0; p < S::kPieces; ++p) {
-            pieces[j][p] = *reinterpret_cast<const uint4*>(slot + unit_bytes +
-                                                           (j * S::kPieces + p) * 512 + lane * 16);
-          }
-        }
-      }
-      MultiplyUnit<S::kKind, S::kTiles>(slot, args.w.sets, lane, pieces, sums);
-      slot += slot_bytes;
-      if (++in_group < S::kBatch) continue;
-      // The group is read: what comes ring_groups later takes its place.
-      in_group = 0;
-      if (ahead.left > 0) {
-        if (S::kInt4) __syncwarp();
-        uint8_t* to = slot - S::kBatch * slot_bytes;
-        for (int i = 0; i < S::kBatch && ahead.left > 0; ++i, to += slot_bytes, ahead.Advance()) {
-          CopyUnit<S>(to, ahead.next, args.w.sets, lane);
-          copy_rows(to, ahead.in_tile);
-        }
-      }
-      CommitCopies();
-      if (slot == ring_end) slot = ring;
-    }
+  __device__ void PutSums(const float (&sums)[S::kTiles][4]) const {
 #pragma unroll
     for (int j = 0; j < S::kTiles; ++j) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int row = j * 8 + lane % 4 * 2 + i % 2;
-        partial[(at.warp * S::kRows + row) * kTileRows + lane / 4 + i / 2 * 8] = sums[j][i];
+        const int row = j * 8 + at.lane % 4 * 2 + i % 2;
+        partial[(at.warp * S::kRows + row) * kTileRows + at.lane / 4 + i / 2 * 8] = sums[j][i];
       }
     }
-    __syncthreads();
-    const auto add_up = [&](int r, int row, float& first, float& second) {
-      first = second = 0;
+  }
+  // The pair r, r + 8 of a row: the slices' sums in order.
+  __device__ void AddUp(int r, int row, float& first, float& second) const {
+    first = second = 0;
 #pragma unroll
-      for (int s = 0; s < kSlices; ++s) {
-        const float* sum = partial + (s * S::kRows + row) * kTileRows + r;
-        first += sum[0];
-        second += sum[8];
-      }
-    };
-    if constexpr (kOnePair) {
+    for (int s = 0; s < kSlices; ++s) {
+      const float* sum = partial + (s * S::kRows + row) * kTileRows + r;
+      first += sum[0];
+      second += sum[8];
+    }
+  }
+};
+
+// All tiles of the block for one block of rows.
+template <typename S>
+__device__ void RunRows(const GemmArgs& args, const Place& at, uint4* shared) {
+  Walk<S> walk(args, at, shared);
+  walk.FillWeights();
+  const int my_r = static_cast<int>(threadIdx.x) % 8;
+  const int my_row = static_cast<int>(threadIdx.x) / 8;
+  const bool finishes = Walk<S>::kOnePair && my_row < walk.rows_here;
+  Operands operands;
+  if (finishes) {
+    LoadConstants(args.out, walk.bias, walk.first_tile, my_r, walk.row_base + my_row, operands);
+  }
+  if (args.norm_x != nullptr && threadIdx.x * 32 < static_cast<unsigned>(args.w.inputs)) {
+    Prefetch(args.norm_weight + threadIdx.x * 32);
+  }
+  if (at.waits) WaitForPrevious();
+  walk.FindRows();
+  walk.FillRows();
+  for (int t = 0; t < walk.tiles; ++t) {
+    const int tile = walk.first_tile + t * walk.tile_step;
+    if (finishes) {
+      const int row = walk.row_base + my_row;
+      if (t > 0) LoadConstants(args.out, walk.bias, tile, my_r, row, operands);
+      LoadResults(args.out, tile, my_r, row, operands);
+    }
+    float sums[S::kTiles][4] = {};
+    for (int u = 0; u < walk.stream.per_tile; ++u) walk.Multiply(u, sums);
+    walk.PutSums(sums);
+    __syncthreads();
+    if constexpr (Walk<S>::kOnePair) {
       if (finishes) {
         float first;
         float second;
-        add_up(my_r, my_row, first, second);
-        Finish(args.out, operands, tile, my_r, row_base + my_row, first, second);
+        walk.AddUp(my_r, my_row, first, second);
+        Finish(args.out, operands, tile, my_r, walk.row_base + my_row, first, second);
       }
     } else {
-      FinishBlock<kThreads, 1>(
-          args.out, bias, tile, 1, row_base, rows_here,
-          [&](int, int r, int row, float& first, float& second) { add_up(r, row, first, second); });
+      FinishBlock<kThreads, 1>(args.out, walk.bias, tile, 1, walk.row_base, walk.rows_here,
+                               [&](int, int r, int row, float& first, float& second) {
+                                 walk.AddUp(r, row, first, second);
+                               });
     }
     __syncthreads();
   }
