@@ -4,7 +4,7 @@
 //   erne_shake --rounds 200 tests/data/reference-models/* models/erne-mini
 //
 // Exit code: 0 all answers were the same, 1 one was not or something was never tried, 2 wrong
-// command line.
+// command line, 77 there is no GPU for --executor cuda.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -13,6 +13,7 @@
 #include "base/file_set.h"
 #include "cli/flags.h"
 #include "cli/make_executor.h"
+#include "executor/cuda/cuda_executor.h"
 #include "shake.h"
 
 namespace erne::shake {
@@ -20,6 +21,8 @@ namespace {
 
 // Times as many as asked for, at most.
 constexpr int64_t kMostRounds = 8;
+// How CTest learns that a test was skipped.
+constexpr int kSkipped = 77;
 
 int Fail(const std::string& message, int code) {
   std::fprintf(stderr, "erne_shake: %s\n", message.c_str());
@@ -47,6 +50,10 @@ int Main(const std::vector<std::string>& arguments) {
             {"Changes an answer: the test must fail", "改动一个回答：测试必须失败"});
   if (const Status status = flags.Parse(arguments); !status.ok()) return Fail(status.message(), 2);
   if (folders.empty()) return Fail("no model folder is given", 2);
+  if (options.executor == "cuda") {
+    const auto device = FindCudaDevice();
+    if (!device.ok()) return Fail(device.status().message(), kSkipped);
+  }
 
   std::vector<std::shared_ptr<const Model>> models;
   for (const std::string& folder : folders) {

@@ -4,8 +4,8 @@
 //   erne_golden --executor cpu tests/data/reference-models/* models/erne-mini
 //
 // A folder has expected.json (see expected.h) or expected_greedy.json. Exit code: 0 all passed, 1
-// something failed, 2 wrong command line, 77 the CPU lacks what --isa asks for (CTest reports that
-// as skipped).
+// something failed, 2 wrong command line, 77 the CPU lacks what --isa asks for, or there is no GPU
+// for --executor cuda (CTest reports that as skipped).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +20,7 @@
 #include "cli/flags.h"
 #include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
+#include "executor/cuda/cuda_executor.h"
 #include "expected.h"
 #include "kv/block_pool.h"
 #include "model/model.h"
@@ -153,6 +154,12 @@ Status CheckFolder(const Options& options, const std::string& folder, Report& re
 }
 
 int Run(const Options& options) {
+  if (options.executor == "cuda") {
+    if (const auto device = FindCudaDevice(); !device.ok()) {
+      std::printf("SKIP cuda: %s\n", device.status().message().c_str());
+      return kSkipped;
+    }
+  }
   int checks = 0;
   int failures = 0;
   for (const std::string& folder : options.folders) {
