@@ -85,13 +85,18 @@ std::string Url(const std::string& host, uint16_t port) {
 
 void LogCircumstances(const ServeOptions& options) {
   ERNE_LOG(kInfo, "serve") << "erne " << ERNE_VERSION << ", " << UsableCpus() << " CPUs";
+  if (!options.device_note.empty()) ERNE_LOG(kWarning, "device") << options.device_note;
   for (const std::string& warning : options.warnings) ERNE_LOG(kWarning, "flags") << warning;
   if (options.dtype == "half" || options.dtype == "float16" || options.dtype == "bfloat16") {
-    ERNE_LOG(kWarning, "flags")
-        << "--dtype " << options.dtype
-        << ": the model runs on the CPU, where weights keep the type that they are stored in and "
-           "arithmetic is float32; "
-        << options.dtype << " is for a GPU";
+    const std::string why =
+        options.executor == "cuda"
+            ? "products read float16 on the GPU whatever is asked for, and weights keep the type "
+              "that they are stored in"
+            : StrCat(
+                  "the model runs on the CPU, where weights keep the type that they are stored "
+                  "in and arithmetic is float32; ",
+                  options.dtype, " is for a GPU");
+    ERNE_LOG(kWarning, "flags") << "--dtype " << options.dtype << ": " << why;
   }
 }
 

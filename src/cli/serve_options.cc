@@ -321,9 +321,8 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
                          "--tensor-parallel-size");
   }
   if (options.executor.empty()) {
-    std::string note;
-    ERNE_ASSIGN_OR_RETURN(options.executor, ExecutorForDevice(options.device, &note));
-    if (!note.empty()) options.warnings.push_back(note);
+    ERNE_ASSIGN_OR_RETURN(options.executor,
+                          ExecutorForDevice(options.device, &options.device_note));
   }
   ERNE_RETURN_IF_ERROR(ParseKvCacheDType(options.kv_cache_dtype).status());
   options.log.format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
