@@ -287,7 +287,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
                                                      MemoryLedger& ledger, Metrics* metrics) {
   const uint64_t available = AvailableMemoryOf(options.executor);
   ERNE_RETURN_IF_ERROR(CheckFormat(*files, options.precision.quantization));
-  ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files));
+  ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files, {.unpack = options.executor != "cpu"}));
   const auto model = std::make_shared<const Model>(std::move(loaded));
   const ModelSpec& spec = model->spec;
 

@@ -57,7 +57,7 @@ class Loader {
     BindModel(loaded.weights);
     if (!TooManyFaults()) FindUnused();
     ERNE_RETURN_IF_ERROR(Verdict());
-    if (unpack) ERNE_RETURN_IF_ERROR(Unpack());
+    ERNE_RETURN_IF_ERROR(Unpack(unpack));
     loaded.weights.checkpoint = checkpoint_;
     loaded.precision = Precision();
     return loaded;
@@ -241,32 +241,43 @@ class Loader {
     return InvalidArgument(Join(parts, "; "));
   }
 
-  Result<Int4Matrix> UnpackOne(const PendingUnpack& job) const {
-    if (quantization_.method == QuantMethod::kAwq) {
-      return UnpackAwq(job.name, *job.qweight, *job.qzeros, *job.scales, job.group);
-    }
-    return UnpackGptq(job.name, *job.qweight, *job.qzeros, *job.scales, job.g_idx, job.group,
-                      quantization_.gptq_zeros);
-  }
-
-  Status Unpack() {
-    if (pending_.empty()) return {};
+  // All 4-bit matrices now, by all threads, or later, by who wants them.
+  Status Unpack(bool now) {
+    for (const PendingUnpack& job : pending_) job.target->unpack = Unpacker(job);
+    if (!now || pending_.empty()) return {};
     ThreadPool pool;
     std::vector<Status> results(pending_.size());
     pool.ParallelFor(static_cast<int64_t>(pending_.size()), 1,
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t i = begin; i < end; ++i) {
-                         const PendingUnpack& job = pending_[i];
-                         Result<Int4Matrix> matrix = UnpackOne(job);
+                         LinearWeights& target = *pending_[i].target;
+                         Result<Int4Matrix> matrix = target.unpack();
                          if (matrix.ok()) {
-                           job.target->matrix = std::move(matrix).value();
+                           target.matrix = std::move(matrix).value();
                          } else {
                            results[i] = matrix.status();
                          }
+                         target.unpack = nullptr;
                        }
                      });
     for (Status& status : results) ERNE_RETURN_IF_ERROR(std::move(status));
     return {};
+  }
+
+  std::function<Result<Int4Matrix>()> Unpacker(const PendingUnpack& job) const {
+    const std::string name = job.name;
+    const int64_t group = job.group;
+    const TensorView qweight = *job.qweight;
+    const TensorView qzeros = *job.qzeros;
+    const TensorView scales = *job.scales;
+    if (quantization_.method == QuantMethod::kAwq)
+      return [=] { return UnpackAwq(name, qweight, qzeros, scales, group); };
+    const GptqZeros zeros = quantization_.gptq_zeros;
+    const std::optional<TensorView> g_idx =
+        job.g_idx == nullptr ? std::optional<TensorView>() : *job.g_idx;
+    return [=] {
+      return UnpackGptq(name, qweight, qzeros, scales, g_idx ? &*g_idx : nullptr, group, zeros);
+    };
   }
 
   // What most bytes of the matrices are stored as.

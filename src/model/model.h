@@ -28,7 +28,8 @@ Result<ModelSpec> SpecFromConfig(const Json& config);
 
 struct LoadOptions {
   // False: 4-bit matrices get their sizes but no elements, for those who describe a model and do
-  // not run it. Reads headers alone, so it takes no time and no memory.
+  // not run it, or unpack one matrix after the other themselves (LinearWeights::unpack). Reads headers
+  // alone, so it takes no time and no memory.
   bool unpack = true;
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -21,6 +22,9 @@ namespace erne {
 struct LinearWeights {
   std::variant<std::monostate, TensorView, Int8Matrix, Int4Matrix> matrix;  // monostate: absent
   std::optional<TensorView> bias;                                           // [rows]
+  // Where LoadOptions::unpack was false: the elements that `matrix`, an Int4Matrix, only has the sizes
+  // of. Reads the checkpoint; may be called at any time while that lives, by any thread.
+  std::function<Result<Int4Matrix>()> unpack;
 
   bool present() const { return matrix.index() != 0; }
   int64_t rows() const;

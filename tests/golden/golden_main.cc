@@ -143,7 +143,7 @@ Status CheckGreedyModel(const Options& options, const FileSet& files, Model mode
 
 Status CheckFolder(const Options& options, const std::string& folder, Report& report) {
   ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<const FileSet> files, OpenFolder(folder));
-  ERNE_ASSIGN_OR_RETURN(Model model, LoadModel(files));
+  ERNE_ASSIGN_OR_RETURN(Model model, LoadModel(files, {.unpack = options.executor != "cpu"}));
   if (files->Has("expected.json")) {
     return CheckReferenceModel(options, *files, std::move(model), report);
   }

@@ -245,6 +245,10 @@ Result<PackedMatrix> PackedMatrix::Pack(const std::string& name, const LinearWei
     packed.ref_.activation = options.for_integers;
     if (const auto* int8 = std::get_if<Int8Matrix>(&weights.matrix)) {
       ERNE_RETURN_IF_ERROR(packed.PackInt8(means, *int8));
+    } else if (weights.unpack) {
+      ERNE_ASSIGN_OR_RETURN(const Int4Matrix unpacked, weights.unpack());
+      ERNE_RETURN_IF_ERROR(packed.PackInt4(means, unpacked, options.like));
+      if (options.packed_a_part) options.packed_a_part();
     } else {
       ERNE_RETURN_IF_ERROR(
           packed.PackInt4(means, std::get<Int4Matrix>(weights.matrix), options.like));
