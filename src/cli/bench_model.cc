@@ -114,7 +114,8 @@ Result<BenchModel> MakeBenchModel(const FlagTable& flags, const BenchModelOption
     ERNE_RETURN_IF_ERROR(CheckNoRandomFlags(flags));
     ERNE_RETURN_IF_ERROR(LoadFiles(options.model[0], open, made));
   }
-  ERNE_ASSIGN_OR_RETURN(made.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *made.model));
+  ERNE_ASSIGN_OR_RETURN(made.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *made.model,
+                                                           made.executor.precision.activation));
   return made;
 }
 

@@ -24,8 +24,9 @@ Result<ModelReport> Inspect(ServeOptions options, bool with_tensors) {
   report.name = NamesOf(*files, options).front();
   report.path = files->path();
   ERNE_ASSIGN_OR_RETURN(report.model, LoadModel(files, {.unpack = false}));
-  ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype,
-                        ResolveKvCacheDType(options.kv_cache_dtype, report.model));
+  ERNE_ASSIGN_OR_RETURN(
+      const KvDType kv_dtype,
+      ResolveKvCacheDType(options.kv_cache_dtype, report.model, ActivationDType::kAuto));
   ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, kv_dtype));
   report.available_bytes = AvailableMemoryOf(options.executor);
   report.utilization = options.memory_utilization;

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/strings.h"
+#include "executor/cpu/cpu_executor.h"
 #include "tensor/dtype.h"
 
 namespace erne {
@@ -30,9 +31,10 @@ Flag& AddKvCacheDTypeFlag(FlagTable& flags, std::string* target) {
   return flags.Add(
       kFlag, target, "TYPE",
       {"Type of the keys and values in the cache: auto, f32, bf16, f16 or int8. Fewer bytes hold "
-       "longer contexts and more requests. auto: f32 for a float32 checkpoint, else f16",
+       "longer contexts and more requests. auto: f32 for a float32 checkpoint, else bf16 on a "
+       "CPU that multiplies it, or f16",
        "KV 缓存的数据类型：auto、f32、bf16、f16 或 int8。字节越少，能容纳的上下文和请求越多。"
-       "auto：float32 检查点用 f32，其余用 f16"});
+       "auto：float32 检查点用 f32；其余在支持 bf16 乘法的 CPU 上用 bf16，否则用 f16"});
 }
 
 Result<std::optional<KvDType>> ParseKvCacheDType(const std::string& text) {
@@ -50,9 +52,15 @@ Result<std::optional<KvDType>> ParseKvCacheDType(const std::string& text) {
       StrCat("--", kFlag));
 }
 
-Result<KvDType> ResolveKvCacheDType(const std::string& text, const Model& model) {
+Result<KvDType> ResolveKvCacheDType(const std::string& text, const Model& model,
+                                    ActivationDType activation) {
   ERNE_ASSIGN_OR_RETURN(const std::optional<KvDType> named, ParseKvCacheDType(text));
-  return named.value_or(IsFloat32(model) ? KvDType::kF32 : KvDType::kF16);
+  if (named.has_value()) return *named;
+  if (IsFloat32(model)) return KvDType::kF32;
+  // bf16 errs more than f16, but far less than rounded activations do, and is twice as fast where
+  // there are products of it.
+  const bool bf16 = activation != ActivationDType::kF32 && CpuHasBf16Products();
+  return bf16 ? KvDType::kBF16 : KvDType::kF16;
 }
 
 }  // namespace erne

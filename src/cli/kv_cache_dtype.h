@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "cli/flags.h"
+#include "executor/precision.h"
 #include "kv/kv_dtype.h"
 #include "model/model.h"
 
@@ -19,8 +20,10 @@ Flag& AddKvCacheDTypeFlag(FlagTable& flags, std::string* target);
 // for anything else.
 Result<std::optional<KvDType>> ParseKvCacheDType(const std::string& text);
 
-// The same, and for "auto" the least that costs the model nothing it had: float32 where its
-// checkpoint is float32, else f16. docs/performance.md has the measurement.
-Result<KvDType> ResolveKvCacheDType(const std::string& text, const Model& model);
+// The same, and for "auto" float32 where the checkpoint is float32; else bf16 where the CPU
+// multiplies it and activations are rounded anyway, and f16 otherwise. docs/performance.md has the
+// measurement.
+Result<KvDType> ResolveKvCacheDType(const std::string& text, const Model& model,
+                                    ActivationDType activation);
 
 }  // namespace erne

@@ -129,6 +129,12 @@ MemoryBudget BudgetOf(double utilization, uint64_t available) {
                  utilization, " bounds what is taken")};
 }
 
+// What is rounded: nothing by the reference executor.
+ActivationDType ActivationsOf(const ServeOptions& options) {
+  if (options.executor == "reference") return ActivationDType::kF32;
+  return ToPrecision(options.precision).activation;
+}
+
 // Weights as they are run: 8.25 bits for int8 in groups of 128, 4.6 for int4 in groups of 64, and
 // what few vectors there are. A head that is rounded otherwise is not looked at; that is an
 // estimate from above unless it is rounded less.
@@ -157,7 +163,8 @@ Result<MemoryPlan> PlanWithin(const Model& model, const ServeOptions& options,
   needs.max_num_seqs = options.max_num_seqs;
   needs.max_num_batched_tokens = options.max_num_batched_tokens;
   needs.threads = ThreadsOf(options);
-  ERNE_ASSIGN_OR_RETURN(needs.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, model));
+  ERNE_ASSIGN_OR_RETURN(needs.kv_dtype,
+                        ResolveKvCacheDType(options.kv_cache_dtype, model, ActivationsOf(options)));
   needs.kv_cache_bytes = static_cast<uint64_t>(options.kv_cache_memory);
   needs.budget = std::move(budget);
   ERNE_RETURN_IF_ERROR(AddExecutorNeeds(options.executor, model, needs));

@@ -1,4 +1,5 @@
 // Several models in one process share what memory there is: each claims what it plans.
+#include "executor/cpu/cpu_executor.h"
 #include "cli/load_served_model.h"
 
 #include <chrono>
@@ -47,7 +48,7 @@ TEST(LoadServedModelTest, ClaimsWhatItTakesForAsLongAsItLives) {
   EXPECT_EQ(ledger.reserved(),
             info.weight_bytes + info.kv_bytes + info.workspace_bytes + 64 * kMiB);
   EXPECT_EQ(model->engine->max_context(), 2048);
-  EXPECT_EQ(info.kv_type, "f16");
+  EXPECT_EQ(info.kv_type, CpuHasBf16Products() ? "bf16" : "f16");
   model.reset();
   EXPECT_EQ(ledger.reserved(), 0U);
 }

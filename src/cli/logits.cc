@@ -116,7 +116,9 @@ Result<LogitsResult> RunModel(const LogitsOptions& options) {
   limits.max_sequences = 1;
   limits.max_context = prompt_size + greedy;
   limits.num_blocks = BlocksForTokens(limits.max_context);
-  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *model));
+  ERNE_ASSIGN_OR_RETURN(limits.kv_dtype,
+                        ResolveKvCacheDType(options.kv_cache_dtype, *model,
+                                            ToPrecision(options.precision).activation));
   ERNE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Executor> executor,
       MakeExecutor(options.executor, model, limits,

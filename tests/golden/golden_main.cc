@@ -69,7 +69,8 @@ ExecutorLimits LimitsFor(int64_t longest, KvDType kv_dtype) {
 Result<std::unique_ptr<Executor>> MakePerturbed(const Options& options,
                                                 std::shared_ptr<const Model> model, int64_t longest,
                                                 int threads) {
-  ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype, ResolveKvCacheDType(options.kv_dtype, *model));
+  ERNE_ASSIGN_OR_RETURN(const KvDType kv_dtype,
+                        ResolveKvCacheDType(options.kv_dtype, *model, ActivationDType::kF32));
   ERNE_ASSIGN_OR_RETURN(
       std::unique_ptr<Executor> executor,
       MakeExecutor(options.executor, std::move(model), LimitsFor(longest, kv_dtype),

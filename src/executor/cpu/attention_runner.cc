@@ -67,6 +67,7 @@ AttentionRunner::AttentionRunner(const Kernels& kernels, ThreadPool& pool, const
     workspace.Add(&scratch.state, {queries, state_floats_});
     workspace.Add(&scratch.span_state, {queries, state_floats_});
     workspace.Add(&scratch.scores, {queries, kChunkTokens});
+    workspace.Add(&scratch.bf16, {queries, head_dim_});
   }
 }
 
@@ -126,6 +127,7 @@ void AttentionRunner::RunItem(const KvCache& cache, int64_t layer, const float* 
   task.state = scratch.state;
   task.span_state = scratch.span_state;
   task.scores = scratch.scores;
+  task.bf16 = scratch.bf16;
   if (item.span >= 0) {
     task.span_begin = item.span;
     task.span_end = item.span + 1;

@@ -70,6 +70,7 @@ class AttentionRunner {
     float* state;
     float* span_state;
     float* scores;
+    uint16_t* bf16;
   };
 
   void RunItem(const KvCache& cache, int64_t layer, const float* q, float* out, int64_t stride,

@@ -537,6 +537,11 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   return std::unique_ptr<Executor>(std::move(executor));
 }
 
+bool CpuHasBf16Products() {
+  const Result<const cpu::Kernels*> kernels = cpu::SelectKernels("");
+  return kernels.ok() && (*kernels)->bf16_products;
+}
+
 Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, KvDType kv_dtype,
                                          const CpuExecutorOptions& options) {
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));

@@ -27,6 +27,10 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
                                                   const CpuExecutorOptions& options = {},
                                                   const LoadProgress& progress = {});
 
+// Whether the instruction set that options leave open multiplies bf16 (kernels.h): then keys and
+// values in bf16 are the fastest.
+bool CpuHasBf16Products();
+
 // What MakeCpuExecutor would run `model` with, without making it: the name and the types; the bytes
 // are 0. Errors as those of MakeCpuExecutor about its options.
 Result<ExecutorInfo> DescribeCpuExecutor(const Model& model, KvDType kv_dtype,

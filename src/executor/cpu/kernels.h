@@ -179,7 +179,8 @@ struct AttentionTask {
   // is null it stays there for attention_merge.
   float* state = nullptr;
   float* span_state = nullptr;
-  float* scores = nullptr;  // [rows * group, kChunkTokens]
+  float* scores = nullptr;   // [rows * group, kChunkTokens]
+  uint16_t* bf16 = nullptr;  // [rows * group, head_dim]: queries for products of bf16
 };
 
 // K and V of one position, into its block.
