@@ -88,16 +88,16 @@ def test_a_stream_says_the_same(mini, echo):
 
 
 def test_logprobs(mini):
-    choice = complete(mini, "春天来了，", logprobs=3, max_tokens=10, ignore_eos=True, **EXACT).json["choices"][0]
+    choice = complete(mini, "春天来了，", logprobs=3, max_tokens=5, **EXACT).json["choices"][0]
     lists = choice["logprobs"]
     assert set(lists) == {"tokens", "token_logprobs", "top_logprobs", "text_offset"}
-    assert {len(values) for values in lists.values()} == {10}
+    assert {len(values) for values in lists.values()} == {5}
     assert "".join(lists["tokens"]) == choice["text"]
     for i, token in enumerate(lists["tokens"]):
         assert lists["top_logprobs"][i][token] == lists["token_logprobs"][i] == max(lists["top_logprobs"][i].values())
         assert len(lists["top_logprobs"][i]) == 3
         assert choice["text"][lists["text_offset"][i]:].startswith(token)
-    zero = complete(mini, "春天来了，", logprobs=0, max_tokens=10, ignore_eos=True, **EXACT).json["choices"][0]["logprobs"]
+    zero = complete(mini, "春天来了，", logprobs=0, max_tokens=5, **EXACT).json["choices"][0]["logprobs"]
     assert zero["token_logprobs"] == lists["token_logprobs"] and {len(top) for top in zero["top_logprobs"]} == {1}
 
 
