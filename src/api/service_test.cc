@@ -565,6 +565,7 @@ TEST_F(ServiceTest, AFullQueueIsA429AndCancelsTheChoicesThatFitted) {
   WaitUntil([&] {
     return model_->engine->stats().kv_blocks_used == 0 && model_->engine->stats().waiting == 0;
   });
+  running->RunUntil([&] { return running->complete; });
 }
 
 TEST_F(ServiceTest, AFaultOfTheEngineIsAnError) {

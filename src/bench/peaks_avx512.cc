@@ -44,7 +44,11 @@ uint64_t Read(const void* data, int64_t bytes) {
   }
   const __m512i sum =
       _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
-  return static_cast<uint64_t>(_mm512_reduce_add_epi64(sum));
+  uint64_t parts[8];  // added as unsigned numbers, which may overflow
+  _mm512_storeu_si512(parts, sum);
+  uint64_t total = 0;
+  for (const uint64_t part : parts) total += part;
+  return total;
 }
 
 }  // namespace

@@ -40,8 +40,10 @@ Status CheckNoRandomFlags(const FlagTable& flags) {
   return {};
 }
 
-Status LoadFiles(const std::string& name, const OpenModel& open, BenchModel& made) {
+Status LoadFiles(const std::string& name, const PrecisionFlags& precision, const OpenModel& open,
+                 BenchModel& made) {
   ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<const FileSet> files, open(name));
+  ERNE_RETURN_IF_ERROR(CheckQuantization(*files, precision));
   ERNE_ASSIGN_OR_RETURN(Model model, LoadModel(files));
   made.name = files->path();
   made.files = files;
@@ -112,7 +114,7 @@ Result<BenchModel> MakeBenchModel(const FlagTable& flags, const BenchModelOption
     ERNE_RETURN_IF_ERROR(DrawWeights(flags, options, made));
   } else {
     ERNE_RETURN_IF_ERROR(CheckNoRandomFlags(flags));
-    ERNE_RETURN_IF_ERROR(LoadFiles(options.model[0], open, made));
+    ERNE_RETURN_IF_ERROR(LoadFiles(options.model[0], options.precision, open, made));
   }
   ERNE_ASSIGN_OR_RETURN(made.kv_dtype, ResolveKvCacheDType(options.kv_cache_dtype, *made.model,
                                                            made.executor.precision.activation));

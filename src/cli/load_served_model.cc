@@ -58,29 +58,6 @@ class FilesWithTemplate : public FileSet {
   const std::string text_;
 };
 
-// The format that config.json says the weights have: "awq", "gptq", ..., "none".
-std::string StoredFormat(const FileSet& files) {
-  const Result<std::string_view> text = files.Text("config.json");
-  if (!text.ok()) return "none";
-  const Result<Json> config = Json::Parse(*text);
-  if (!config.ok()) return "none";
-  const Json* quantization = config->Find("quantization_config");
-  const Json* method = quantization == nullptr ? nullptr : quantization->Find("quant_method");
-  return method != nullptr && method->is_string() ? ToLowerAscii(method->AsString()) : "none";
-}
-
-Status CheckFormat(const FileSet& files, const std::string& wanted) {
-  if (wanted.empty()) return {};
-  const std::string stored = StoredFormat(files);
-  const bool rounds = ParseQuantization(wanted) != Quantization::kNone;
-  if (stored == (rounds ? "none" : wanted)) return {};
-  return InvalidArgument(
-      StrCat("--quantization ", wanted, ": the weights in ", files.path(), " are ",
-             stored == "none" ? "not quantised" : StrCat("in the format ", stored),
-             "; leave the flag out to take them as they are"),
-      "--quantization");
-}
-
 // --generation-config: "auto" for the model's own, "vllm" for none, or a folder with another
 // generation_config.json. End tokens are the model's in each case; a folder may add to them.
 Result<GenerationDefaults> DefaultsOf(const FileSet& files, const std::string& from,
@@ -135,17 +112,29 @@ ActivationDType ActivationsOf(const ServeOptions& options) {
   return ToPrecision(options.precision).activation;
 }
 
-// Weights as they are run: 8.25 bits for int8 in groups of 128, 4.6 for int4 in groups of 64, and
-// what few vectors there are. A head that is rounded otherwise is not looked at; that is an
-// estimate from above unless it is rounded less.
+// Bytes of `parameters` as they are run: 8.25 bits for int8 in groups of 128, 4.6 for int4 in
+// groups of 64, and the few vectors; `stored` where nothing is rounded. Matrices whose columns do
+// not divide into groups for int4 are int8 (columns no multiple of 16 are rare enough to be counted
+// so).
+double BytesAs(Quantization quantization, int64_t parameters, int64_t cols, double stored) {
+  if (quantization == Quantization::kNone) return stored;
+  const bool four = quantization == Quantization::kInt4 && cols % kLeastInt4Group == 0;
+  return std::min(stored, static_cast<double>(parameters) * (four ? 4.8 : 8.4) / 8);
+}
+
+// Weights as they are run, estimated where they are rounded.
 uint64_t WeightBytes(const Model& model, const ServeOptions& options) {
   const ModelSize size = MeasureModel(model);
-  double bits = 0;
-  if (options.precision.quantization == "int8") bits = 8.4;
-  if (options.precision.quantization == "int4") bits = 4.8;
-  if (bits == 0) return size.weight_bytes;
-  const auto rounded = static_cast<uint64_t>(static_cast<double>(size.parameters) * bits / 8);
-  return std::min(size.weight_bytes, rounded);
+  const Precision precision = ToPrecision(options.precision);
+  const ModelSpec& spec = model.spec;
+  const int64_t head = spec.vocab_size * spec.hidden;
+  const double head_bytes = static_cast<double>(model.weights.embedding.bytes());
+  const double layer_bytes = static_cast<double>(size.weight_bytes) - head_bytes;
+  const Quantization of_head =
+      precision.head == Quantization::kNone ? precision.quantization : precision.head;
+  return static_cast<uint64_t>(
+      BytesAs(precision.quantization, size.parameters - head, spec.hidden, layer_bytes) +
+      BytesAs(of_head, head, spec.hidden, head_bytes));
 }
 
 Result<MemoryPlan> PlanWithin(const Model& model, const ServeOptions& options,
@@ -293,7 +282,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
                                                      const LoadProgress& progress,
                                                      MemoryLedger& ledger, Metrics* metrics) {
   const uint64_t available = AvailableMemoryOf(options.executor);
-  ERNE_RETURN_IF_ERROR(CheckFormat(*files, options.precision.quantization));
+  ERNE_RETURN_IF_ERROR(CheckQuantization(*files, options.precision));
   ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files, {.unpack = options.executor != "cpu"}));
   const auto model = std::make_shared<const Model>(std::move(loaded));
   const ModelSpec& spec = model->spec;

@@ -1,5 +1,4 @@
 // Several models in one process share what memory there is: each claims what it plans.
-#include "executor/cpu/cpu_executor.h"
 #include "cli/load_served_model.h"
 
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "base/machine.h"
 #include "base/memory_ledger.h"
 #include "base/strings.h"
+#include "executor/cpu/cpu_executor.h"
 
 namespace erne {
 namespace {

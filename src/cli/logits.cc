@@ -84,6 +84,10 @@ Result<LogitsResult> Compute(Executor& executor, const std::vector<int32_t>& pro
   std::span<const float> last(result.logits.end() - result.vocab, result.logits.end());
   for (int64_t i = 0; i < max_greedy; ++i) {
     const int32_t token = ArgMax(last);
+    if (token >= result.vocab) {
+      return Internal(StrCat("no logit of position ", prompt_size + i - 1,
+                             " is a number: the weights or their products are broken"));
+    }
     result.greedy_ids.push_back(token);
     if (i + 1 == max_greedy) break;
     ERNE_ASSIGN_OR_RETURN(
@@ -94,6 +98,7 @@ Result<LogitsResult> Compute(Executor& executor, const std::vector<int32_t>& pro
 
 Result<LogitsResult> RunModel(const LogitsOptions& options) {
   ERNE_ASSIGN_OR_RETURN(const std::shared_ptr<const FileSet> files, OpenFolder(options.model[0]));
+  ERNE_RETURN_IF_ERROR(CheckQuantization(*files, options.precision));
   ERNE_ASSIGN_OR_RETURN(Model loaded, LoadModel(files));
   const auto model = std::make_shared<const Model>(std::move(loaded));
   const std::string flag = options.ids_file.empty() ? "--ids" : "--ids-file";

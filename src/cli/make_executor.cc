@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/strings.h"
@@ -30,6 +31,17 @@ Status CheckCudaPrecision(const Precision& precision) {
         "--device");
   }
   return {};
+}
+
+// The format that config.json says the weights have: "awq", "gptq", ..., "none".
+std::string StoredFormat(const FileSet& files) {
+  const Result<std::string_view> text = files.Text("config.json");
+  if (!text.ok()) return "none";
+  const Result<Json> config = Json::Parse(*text);
+  if (!config.ok()) return "none";
+  const Json* quantization = config->Find("quantization_config");
+  const Json* method = quantization == nullptr ? nullptr : quantization->Find("quant_method");
+  return method != nullptr && method->is_string() ? ToLowerAscii(method->AsString()) : "none";
 }
 
 }  // namespace
@@ -69,6 +81,19 @@ void AddPrecisionFlags(FlagTable& flags, PrecisionFlags* target) {
            {"The same for the output layer (and a tied embedding); auto: as --quantization says",
             "同上，仅用于输出层（及与之共享的词嵌入）；auto：与 --quantization 相同"})
       .Choices({"auto", "int8", "int4"});
+}
+
+Status CheckQuantization(const FileSet& files, const PrecisionFlags& flags) {
+  const std::string& wanted = flags.quantization;
+  if (wanted.empty()) return {};
+  const std::string stored = StoredFormat(files);
+  const bool rounds = ParseQuantization(wanted) != Quantization::kNone;
+  if (stored == (rounds ? "none" : wanted)) return {};
+  return InvalidArgument(
+      StrCat("--quantization ", wanted, ": the weights in ", files.path(), " are ",
+             stored == "none" ? "not quantised" : StrCat("in the format ", stored),
+             "; leave the flag out to take them as they are"),
+      "--quantization");
 }
 
 Precision ToPrecision(const PrecisionFlags& flags) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_set.h"
 #include "base/status.h"
 #include "cli/flags.h"
 #include "cli/memory_plan.h"
@@ -30,6 +31,10 @@ struct PrecisionFlags {
 void AddPrecisionFlags(FlagTable& flags, PrecisionFlags* target);
 // `flags`: as parsed, or set by hand to names that the flags accept (CHECKed).
 Precision ToPrecision(const PrecisionFlags& flags);
+
+// Not ok when --quantization names a format that the weights in `files` are not in, or asks to round
+// weights that are in one already.
+Status CheckQuantization(const FileSet& files, const PrecisionFlags& flags);
 
 struct ExecutorSettings {
   // 0 = every CPU that this process may use; more than a few for each of them are not started, and

@@ -25,25 +25,36 @@ Result<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& flag,
     errno = S_ISDIR(there.st_mode) ? EISDIR : EEXIST;
     return file->Failure("is no file that can be replaced");
   }
-  const std::string pattern = path + ".XXXXXX";
-  std::vector<char> name(pattern.begin(), pattern.end());
-  name.push_back('\0');
-  file->fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (file->fd_ < 0) return file->Failure("cannot be written");
-  file->temporary_ = name.data();
-  // As a file that is made by its own name: mkostemp lets nobody else read it.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(file->fd_, 0666 & ~mask) != 0) return file->Failure("cannot be written");
+  ERNE_RETURN_IF_ERROR(file->MakeTemporary());
+  file->RemoveTemporary();
   return file;
 }
 
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+Status OutputFile::MakeTemporary() {
+  const std::string pattern = path_ + ".XXXXXX";
+  std::vector<char> name(pattern.begin(), pattern.end());
+  name.push_back('\0');
+  fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd_ < 0) return Failure("cannot be written");
+  temporary_ = name.data();
+  // As a file that is made by its own name: mkostemp lets nobody else read it.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (::fchmod(fd_, 0666 & ~mask) != 0) return Failure("cannot be written");
+  return {};
 }
 
+void OutputFile::RemoveTemporary() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+OutputFile::~OutputFile() { RemoveTemporary(); }
+
 Status OutputFile::Write(std::string_view text) {
+  ERNE_RETURN_IF_ERROR(MakeTemporary());
   while (!text.empty()) {
     const ssize_t count = ::write(fd_, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;

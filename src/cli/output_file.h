@@ -10,7 +10,8 @@
 namespace erne {
 
 // Writes to a file of another name beside `path`, and gives it that name when all of it is there.
-// What stood at `path` stays until then. A writer that is destroyed before leaves nothing.
+// What stood at `path` stays until then. That file exists only while Write runs, so that a program
+// which is killed during its work leaves nothing.
 class OutputFile {
  public:
   // The errors of a file that cannot be made, so that they come before the work; they name `flag`,
@@ -26,6 +27,8 @@ class OutputFile {
 
  private:
   OutputFile(std::string flag, std::string path) : flag_(std::move(flag)), path_(std::move(path)) {}
+  Status MakeTemporary();
+  void RemoveTemporary();
   Status Failure(const char* what) const;
 
   const std::string flag_;

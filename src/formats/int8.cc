@@ -98,7 +98,7 @@ Int4Matrix QuantizeInt4(const TensorView& matrix, int64_t row_begin, int64_t cou
 }
 
 int64_t Int4GroupFor(int64_t cols, int64_t wanted) {
-  for (int64_t group = std::min(cols, wanted) / 2 * 2; group > 0; group -= 2) {
+  for (int64_t group = std::min(cols, wanted) / 2 * 2; group >= kLeastInt4Group; group -= 2) {
     if (cols % group == 0) return group;
   }
   return 0;

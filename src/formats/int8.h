@@ -28,8 +28,8 @@ struct Int8Matrix {
 void DequantizeRow(const Int8Matrix& matrix, int64_t row, std::span<float> out);
 
 // Rows [row_begin, row_begin + count) of a float matrix [rows, cols]: scale = largest magnitude of
-// the group / 127, q = w / scale rounded to nearest, ties to even. A group with a NaN or an infinity
-// has a NaN for its scale.
+// the group / 127, q = w / scale rounded to nearest, ties to even. A group with a NaN or an
+// infinity has a NaN for its scale.
 Int8Matrix QuantizeInt8(const TensorView& matrix, int64_t row_begin, int64_t count, int64_t group);
 
 // The same with 4 bits: scale = (largest - smallest) / 15, both taken to include 0, so that 0 stays
@@ -37,7 +37,10 @@ Int8Matrix QuantizeInt8(const TensorView& matrix, int64_t row_begin, int64_t cou
 // `group` is even and divides cols (CHECKed).
 Int4Matrix QuantizeInt4(const TensorView& matrix, int64_t row_begin, int64_t count, int64_t group);
 
-// The largest group up to `wanted` that QuantizeInt4 takes for `cols` columns; 0: there is none.
+// The largest group from kLeastInt4Group up to `wanted` that QuantizeInt4 takes for `cols` columns;
+// 0: there is none. In smaller ones scales and zeros take so much that int8 in large groups is as
+// small.
+inline constexpr int64_t kLeastInt4Group = 16;
 int64_t Int4GroupFor(int64_t cols, int64_t wanted);
 
 }  // namespace erne

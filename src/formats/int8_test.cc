@@ -102,7 +102,9 @@ TEST(Quantize, WhatIsNotFiniteShowsItself) {
 TEST(Quantize, FindsAGroup) {
   EXPECT_EQ(Int4GroupFor(1024, 64), 64);
   EXPECT_EQ(Int4GroupFor(96, 64), 48);
-  EXPECT_EQ(Int4GroupFor(2, 64), 2);
+  EXPECT_EQ(Int4GroupFor(16, 64), 16);
+  EXPECT_EQ(Int4GroupFor(14, 64), 0);
+  EXPECT_EQ(Int4GroupFor(1018, 64), 0);  // 2 x 509
   EXPECT_EQ(Int4GroupFor(7, 64), 0);
 }
 

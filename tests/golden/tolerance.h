@@ -55,9 +55,11 @@
 // Positions are judged by their distributions, too. Logits that move by independent d_i of variance
 // s^2 move a distribution by KL = Var_p(d) / 2 + O(d^3), s^2 / 2 on average. s is e with the gains
 // above, a quarter of the bound, of the size of the logits: of their standard deviation, for their
-// mean does not matter to a softmax. Twice that s is allowed. Where a router tips at the very first
-// position, as int8 activations make one of erne-mini's do, nothing lies before it; then the mean
-// over all positions has to keep that bound, tipped choices and all.
+// mean does not matter to a softmax. Twice that s is allowed, and for
+// a mixture of experts twice the variance: its routers err as well and weight the experts
+// otherwise. Where a router tips at the very first position, as int8 activations make one of
+// erne-mini's do, nothing lies before it; then the mean over all positions has to keep that bound,
+// tipped choices and all.
 #pragma once
 
 #include <algorithm>
@@ -109,13 +111,13 @@ inline double RelativeBound(KvDType dtype, const std::string& activations, int64
 }
 
 // The bound of the mean KL divergence, in nats, that follows from a RelativeBound.
-inline double DivergenceBound(double relative_bound, std::span<const float> logits) {
+inline double DivergenceBound(double relative_bound, bool experts, std::span<const float> logits) {
   double mean = 0;
   double squares = 0;
   const auto count = static_cast<double>(logits.size());
   for (const float logit : logits) mean += logit / count;
   for (const float logit : logits) squares += (logit - mean) * (logit - mean) / count;
-  return 0.5 * squares * relative_bound * relative_bound / 4;
+  return (experts ? 2 : 1) * 0.5 * squares * relative_bound * relative_bound / 4;
 }
 
 inline double LargestMagnitude(std::span<const float> values) {
