@@ -20,18 +20,19 @@ struct Rounded {
   Model model;
 };
 
-// As PackedMatrix rounds: to 4 bits where the columns divide into groups.
+// As PackedMatrix rounds.
 void Round(LinearWeights& weights, Quantization to) {
   const auto* view = std::get_if<TensorView>(&weights.matrix);
   if (view == nullptr || to == Quantization::kNone) return;
   const TensorView matrix = *view;  // the variant that holds it is about to change
   const int64_t rows = matrix.shape.at(0);
-  const int64_t cols = matrix.shape.at(1);
-  const int64_t group = Int4GroupFor(cols, cpu::kInt4Group);
-  if (to == Quantization::kInt4 && group > 0) {
-    weights.matrix = QuantizeInt4(matrix, 0, rows, group);
+  const cpu::RoundedForm form = cpu::RoundedFormFor(
+      to == Quantization::kInt4 ? cpu::WeightType::kInt4 : cpu::WeightType::kInt8,
+      matrix.shape.at(1));
+  if (form.type == cpu::WeightType::kInt4) {
+    weights.matrix = QuantizeInt4(matrix, 0, rows, form.group);
   } else {
-    weights.matrix = QuantizeInt8(matrix, 0, rows, std::min(cols, cpu::kInt8Group));
+    weights.matrix = QuantizeInt8(matrix, 0, rows, form.group);
   }
 }
 

@@ -69,6 +69,12 @@ Status CheckInt4(const std::string& name, const Int4Matrix& m) {
 
 }  // namespace
 
+RoundedForm RoundedFormFor(WeightType wanted, int64_t cols) {
+  const int64_t group = Int4GroupFor(cols, kInt4Group);
+  if (wanted == WeightType::kInt4 && group > 0) return {WeightType::kInt4, group};
+  return {WeightType::kInt8, std::min(cols, kInt8Group)};
+}
+
 struct PackedMatrix::Means {
   const std::string& name;
   Arena& arena;
@@ -164,18 +170,16 @@ Status PackedMatrix::PackFloat(const Means& means, const TensorView& matrix,
 
 Status PackedMatrix::PackRounded(const Means& means, const TensorView& matrix,
                                  const PackOptions& options) {
-  const int64_t group = Int4GroupFor(ref_.cols, kInt4Group);
-  const bool four = *options.quantize == WeightType::kInt4 && group > 0;
+  const RoundedForm form = RoundedFormFor(*options.quantize, ref_.cols);
   ref_.activation = options.for_integers;
-  ERNE_RETURN_IF_ERROR(SetGroups(means, four ? WeightType::kInt4 : WeightType::kInt8,
-                                 four ? group : std::min(ref_.cols, kInt8Group)));
+  ERNE_RETURN_IF_ERROR(SetGroups(means, form.type, form.group));
   ForEachTile(means.pool, panels(), static_cast<int64_t>(matrix.bytes()), options, [&](int64_t t) {
     const int64_t first = t * kTilePanels * kLanes;
     const int64_t rows = std::min(kTilePanels * kLanes, ref_.rows - first);
-    if (four) {
-      PackTile(ref_, QuantizeInt4(matrix, first, rows, group), 0, TileAt(t));
+    if (form.type == WeightType::kInt4) {
+      PackTile(ref_, QuantizeInt4(matrix, first, rows, form.group), 0, TileAt(t));
     } else {
-      PackTile(ref_, QuantizeInt8(matrix, first, rows, ref_.group), 0, TileAt(t));
+      PackTile(ref_, QuantizeInt8(matrix, first, rows, form.group), 0, TileAt(t));
     }
   });
   return {};

@@ -24,14 +24,21 @@ inline int64_t PanelsFor(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
 inline constexpr int64_t kInt8Group = 128;
 inline constexpr int64_t kInt4Group = 64;
 
+// What float weights of `cols` columns are rounded to when `wanted`, kInt8 or kInt4, is asked for:
+// int8 where the columns do not divide into even groups for int4.
+struct RoundedForm {
+  WeightType type;
+  int64_t group;
+};
+RoundedForm RoundedFormFor(WeightType wanted, int64_t cols);
+
 // How a matrix is packed.
 struct PackOptions {
   // The type of activations for weights of each type; kernels have kF32 for all, kBF16 for kBF16,
   // kInt8 for kInt8 and kInt4.
   ActivationType for_bf16 = ActivationType::kF32;
   ActivationType for_integers = ActivationType::kF32;
-  // kInt8 or kInt4: float weights are rounded to it. A matrix whose columns do not divide into even
-  // groups becomes int8 instead of int4.
+  // kInt8 or kInt4: float weights are rounded as RoundedFormFor says.
   std::optional<WeightType> quantize;
   // When it wants its activations in the same order (GPTQ's act-order), the order is shared, which
   // lets a kernel serve both matrices at once.
