@@ -26,6 +26,12 @@ uint64_t TotalMemory(const MachineFiles& files = {});
 // when neither can be read.
 uint64_t AvailableMemory(const MachineFiles& files = {});
 
+// Says that the calling thread computes for long: it gets turns of 20 ms where the system's
+// scheduler knows turns of a length of its own (Linux 6.12 and later). A thread with shorter ones,
+// such as one that sends what was computed, then need not wait for the end of a turn; shares of the
+// CPU stay what they were. Elsewhere it does nothing.
+void TakeLongTurns();
+
 // Gives freed memory that the allocator keeps for later back to the system. Takes milliseconds.
 void ReturnFreeMemory();
 

@@ -126,6 +126,7 @@ void ThreadPool::WaitForPieces() {
 }
 
 void ThreadPool::WorkerLoop(int worker) {
+  TakeLongTurns();
   while (true) {
     const uint32_t seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/strings.h"
 #include "engine/active_request.h"
 #include "engine/block_times.h"
@@ -295,6 +296,7 @@ EngineStats Engine::Impl::stats() const {
 }
 
 void Engine::Impl::Loop() {
+  TakeLongTurns();  // it is one of the threads that compute
   while (WaitForWork()) {
     SetNow();
     TakeInbox();

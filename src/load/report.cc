@@ -56,8 +56,9 @@ void PrintGroup(const RunReport& run, Group& group, std::string& out) {
 }
 
 void PrintServer(RunReport& run, std::string& out) {
-  Print(out, "     %.2f s; /health p50 %.2f ms, p99 %.2f ms of %zu, %lld not ok", run.wall_s,
-        Percentile(run.health_ms, 50), Percentile(run.health_ms, 99), run.health_ms.size(),
+  Print(out, "     %.2f s; /health p50 %.2f ms, p99 %.2f ms, worst %.2f ms of %zu, %lld not ok",
+        run.wall_s, Percentile(run.health_ms, 50), Percentile(run.health_ms, 99),
+        Percentile(run.health_ms, 100), run.health_ms.size(),
         static_cast<long long>(run.health_not_ok));
   if (run.idle_open > 0) {
     Print(out, "; idle %lld, alive at the end %lld", static_cast<long long>(run.idle_open),
@@ -84,6 +85,7 @@ Json Percentiles(std::vector<float>& values) {
   return Json::Of({{"p50", Percentile(values, 50)},
                    {"p95", Percentile(values, 95)},
                    {"p99", Percentile(values, 99)},
+                   {"max", Percentile(values, 100)},
                    {"count", values.size()}});
 }
 

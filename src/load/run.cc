@@ -15,6 +15,7 @@
 
 #include "base/strings.h"
 #include "load/answer_check.h"
+#include "load/health_watch.h"
 #include "load/http_connection.h"
 
 namespace erne::load {
@@ -26,7 +27,6 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kHealthInterval{50};
 constexpr milliseconds kRetryAfter{1000};  // after a refusal
 constexpr int64_t kSteadySeconds = 20;
 constexpr int64_t kLongAnswerTokens = 16;
@@ -48,15 +48,6 @@ struct Request {
   std::string bytes;
   Expectation expected;
 };
-
-std::string HttpText(const LoadOptions& options, std::string_view method, std::string_view path,
-                     std::string_view body = "") {
-  std::string key;
-  if (!options.api_key.empty()) key = StrCat("Authorization: Bearer ", options.api_key, "\r\n");
-  return StrCat(method, " ", path, " HTTP/1.1\r\nHost: ", options.host, ":", options.port, "\r\n",
-                key, "Content-Type: application/json\r\nContent-Length: ", body.size(), "\r\n\r\n",
-                body);
-}
 
 Request ChatRequest(const LoadOptions& options, const std::string& model, const std::string& prompt,
                     int64_t max_tokens) {
@@ -113,7 +104,6 @@ class Run {
   awaitable<void> Turn(std::unique_ptr<HttpConnection>& connection, const Kind& kind,
                        ConnectionSet& set);
   awaitable<void> Ask(HttpConnection& connection, const Kind& kind);
-  awaitable<void> WatchHealth();
   awaitable<void> WatchTime();
   awaitable<void> OpenIdle(Clients& idle);
   awaitable<void> AskIdle(Clients& idle);
@@ -139,7 +129,7 @@ class Run {
   asio::steady_timer changed_{io_};  // cancelled when a task ends
   ConnectionSet foreground_;
   ConnectionSet background_;
-  ConnectionSet side_;  // /health, idle ones
+  ConnectionSet side_;  // idle ones, and the last look at /health
   RunReport report_;
   int64_t concurrency_ = 1;
   int64_t next_prompt_;
@@ -174,7 +164,7 @@ awaitable<void> Run::Main(bool with_long_prompts) {
   co_await OpenIdle(idle);
 
   const Clock::time_point begin = Clock::now();
-  Spawn(WatchHealth(), background_tasks_);
+  HealthWatch health(options_, to_);
   Spawn(WatchTime(), background_tasks_);
   for (int64_t i = 0; i < options_.slow; ++i) {
     Spawn(Worker(slow_paced, background_, /*unlimited=*/true), background_tasks_);
@@ -183,6 +173,9 @@ awaitable<void> Run::Main(bool with_long_prompts) {
   co_await Foreground();
   report_.wall_s = Milliseconds(Clock::now() - begin) / 1000;
   Stop();
+  health.Stop();
+  report_.health_ms = std::move(health.times_ms());
+  report_.health_not_ok = health.not_ok();
   co_await Finished(background_tasks_);
 
   co_await AskIdle(idle);
@@ -378,39 +371,8 @@ Request Run::MakeRequest(const Kind& kind) {
   return ChatRequest(options_, target_.model, kind.prefix + words, max_tokens);
 }
 
-// A GET of /health over a connection that is opened anew when need be; the body of a 200.
 awaitable<Result<std::string>> Run::Health(std::unique_ptr<HttpConnection>& connection) {
-  if (connection == nullptr || !connection->reusable()) {
-    connection = std::make_unique<HttpConnection>(io_, side_, Pace{});
-    const Status opened = co_await connection->Open(to_);
-    if (!opened.ok()) co_return Result<std::string>(opened);
-  }
-  const std::string request = HttpText(options_, "GET", "/health");
-  std::string body;
-  const HttpConnection::BodySink sink = [&](const HttpReply&, std::string_view bytes) {
-    body += bytes;
-    return true;
-  };
-  const Result<HttpReply> reply = co_await connection->Ask(request, sink);
-  if (!reply.ok()) co_return Result<std::string>(reply.status());
-  if (reply->status != 200) {
-    co_return Result<std::string>(Unavailable(StrCat("/health: HTTP ", reply->status, " ", body)));
-  }
-  co_return Result<std::string>(std::move(body));
-}
-
-awaitable<void> Run::WatchHealth() {
-  std::unique_ptr<HttpConnection> connection;
-  while (!stopped_) {
-    const Clock::time_point begin = Clock::now();
-    const Result<std::string> body = co_await Health(connection);
-    if (body.ok()) {
-      report_.health_ms.push_back(static_cast<float>(Milliseconds(Clock::now() - begin)));
-    } else {
-      ++report_.health_not_ok;
-    }
-    co_await Pause(kHealthInterval);
-  }
+  return AskHealth(io_, side_, options_, to_, connection);
 }
 
 // Ends the run when its time is up, and clients that hang.

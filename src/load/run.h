@@ -1,4 +1,5 @@
-// One run: clients of one or several kinds against a server, all on one thread.
+// One run: clients of one or several kinds against a server, all on one thread
+// but the one that watches /health.
 #pragma once
 
 #include <memory>
