@@ -13,8 +13,9 @@
 namespace erne {
 
 // Passes everything on to another writer. `on_end` is called once: with the status and the seconds
-// since this writer was made, when the whole answer has been handed over; with 499 when the writer
-// goes without one, because its client has gone.
+// since this writer was made, when the whole answer has been handed over; when the writer goes
+// without one, with 499 because its client has gone, or with 500 if an exception took it: http then
+// answers with that.
 class MeasuredWriter : public ResponseWriter {
  public:
   using OnEnd = std::function<void(int status, double seconds)>;
@@ -23,7 +24,7 @@ class MeasuredWriter : public ResponseWriter {
       : inner_(std::move(inner)), on_end_(std::move(on_end)), begin_(SteadySeconds()) {}
   ~MeasuredWriter() override {
     try {
-      End(kClientGone);
+      End(std::uncaught_exceptions() > exceptions_ ? kFailed : kClientGone);
     } catch (const std::exception&) {  // no memory to count it
     }
   }
@@ -52,6 +53,7 @@ class MeasuredWriter : public ResponseWriter {
   }
 
  private:
+  static constexpr int kFailed = 500;
   static constexpr int kClientGone = 499;  // nginx's code for a client that closed its request
 
   void End(int status) {
@@ -61,6 +63,7 @@ class MeasuredWriter : public ResponseWriter {
   const std::shared_ptr<ResponseWriter> inner_;
   OnEnd on_end_;
   const double begin_;
+  const int exceptions_ = std::uncaught_exceptions();
   int status_ = 200;
 };
 
