@@ -148,9 +148,10 @@ constexpr bool kSignalsComeLate = false;
 // A worker that was stopped between two loops has no piece in its hands: nobody waits for it.
 TEST(ThreadPool, LoopsEndWithoutAWorkerThatIsStopped) {
   if (kSignalsComeLate) GTEST_SKIP() << "needs signals that arrive at once";
+  // Outlives the worker, to whom a signal may still be on its way.
+  const SignalHandler handler(HoldUntilReleased);
   ThreadPool pool(2);
   const pthread_t second = SecondWorker(pool);
-  const SignalHandler handler(HoldUntilReleased);
   g_held = g_release = false;
   ASSERT_EQ(::pthread_kill(second, SIGUSR1), 0);
   while (!g_held) std::this_thread::yield();
@@ -182,9 +183,10 @@ TEST(ThreadPool, LoopsEndWithoutAWorkerThatIsStopped) {
 // back loops later does a piece of the loop of that time, with its body and bounds, or none.
 TEST(ThreadPool, LateWorkersDoNoPieceOfAnotherLoop) {
   if (kSignalsComeLate) GTEST_SKIP() << "needs signals that arrive at once";
+  // Outlives the worker, to whom a signal may still be on its way.
+  const SignalHandler handler(HoldForAMillisecond);
   ThreadPool pool(2);
   const pthread_t second = SecondWorker(pool);
-  const SignalHandler handler(HoldForAMillisecond);
   std::atomic<bool> done{false};
   std::thread scheduler([&] {
     while (!done) {
