@@ -14,6 +14,15 @@ Status InRange(const char* field, float value, float low, float high) {
   return InvalidArgument(StrCat(field, " must be in [", low, ", ", high, "], got ", value), field);
 }
 
+Status InVocabulary(const char* field, const std::vector<int32_t>& tokens, int64_t vocab_size) {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < vocab_size) continue;
+    return InvalidArgument(
+        StrCat(field, " names token ", token, ", outside the vocabulary of ", vocab_size), field);
+  }
+  return {};
+}
+
 Status ValidateTokenLists(const SamplingParams& params, int64_t vocab_size) {
   std::vector<bool> biased(static_cast<size_t>(vocab_size), false);
   for (const auto& [token, bias] : params.logit_bias) {
@@ -32,12 +41,7 @@ Status ValidateTokenLists(const SamplingParams& params, int64_t vocab_size) {
   }
   for (const std::vector<int32_t>& word : params.bad_words) {
     if (word.empty()) return InvalidArgument("bad_words holds an empty word", "bad_words");
-    for (const int32_t token : word) {
-      if (token >= 0 && token < vocab_size) continue;
-      return InvalidArgument(
-          StrCat("bad_words names token ", token, ", outside the vocabulary of ", vocab_size),
-          "bad_words");
-    }
+    ERNE_RETURN_IF_ERROR(InVocabulary("bad_words", word, vocab_size));
   }
   return {};
 }
@@ -70,12 +74,8 @@ Status ValidateSampling(const SamplingParams& params, int64_t vocab_size) {
         StrCat("logprobs must be -1 (none) to ", vocab_size, ", got ", params.logprobs),
         "logprobs");
   }
-  for (const int32_t token : params.allowed_tokens) {
-    if (token >= 0 && token < vocab_size) continue;
-    return InvalidArgument(
-        StrCat("allowed_token_ids names token ", token, ", outside the vocabulary of ", vocab_size),
-        "allowed_token_ids");
-  }
+  ERNE_RETURN_IF_ERROR(InVocabulary("allowed_token_ids", params.allowed_tokens, vocab_size));
+  ERNE_RETURN_IF_ERROR(InVocabulary("logprob_token_ids", params.logprob_tokens, vocab_size));
   if (params.logit_bias.empty() && params.bad_words.empty()) return {};
   return ValidateTokenLists(params, vocab_size);
 }

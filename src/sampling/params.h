@@ -43,6 +43,8 @@ struct SamplingParams {
   // -1: none. Otherwise the chosen token's log-probability comes with it, and those of the
   // `logprobs` most probable tokens.
   int32_t logprobs = -1;
+  // With logprobs, not empty: those of these tokens, in this order, instead of the most probable.
+  std::vector<int32_t> logprob_tokens = {};
 };
 
 // InvalidArgument, with the field as param, when a value is outside its range above (or not

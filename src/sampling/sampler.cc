@@ -347,23 +347,46 @@ int32_t DrawToken(std::span<const float> logits, const SamplingParams& params, f
   return DrawFromTokens(bits, sum, scratch, [&](size_t i) { return scratch.weights[i]; });
 }
 
-// log softmax of the chosen token and of the `count` first in the order (logit falling, id rising).
+// Of a row of logits.
+class LogSoftmax {
+ public:
+  LogSoftmax(std::span<const float> logits, float max, SamplerScratch& scratch)
+      : logits_(logits),
+        max_(max),
+        log_sum_(std::log(std::ldexp(
+            static_cast<double>(WeighAll(logits, Weigher(max, 1.0F), scratch)), -kWeightBits))) {}
+
+  TokenLogprob Of(int32_t token) const {
+    const auto logit = static_cast<double>(logits_[static_cast<size_t>(token)]);
+    return {token, static_cast<float>(logit - max_ - log_sum_)};
+  }
+
+ private:
+  std::span<const float> logits_;
+  double max_;
+  double log_sum_;
+};
+
+std::vector<TokenLogprob> LogprobsOf(std::span<const float> logits, float max, int32_t chosen,
+                                     std::span<const int32_t> tokens, SamplerScratch& scratch) {
+  const LogSoftmax softmax(logits, max, scratch);
+  std::vector<TokenLogprob> logprobs = {softmax.Of(chosen)};
+  for (const int32_t token : tokens) logprobs.push_back(softmax.Of(token));
+  return logprobs;
+}
+
+// Of the chosen token and of the `count` first in the order (logit falling, id rising).
 std::vector<TokenLogprob> Logprobs(std::span<const float> logits, float max, int32_t chosen,
                                    size_t count, SamplerScratch& scratch) {
-  const uint64_t sum = WeighAll(logits, Weigher(max, 1.0F), scratch);
-  const double log_sum = std::log(std::ldexp(static_cast<double>(sum), -kWeightBits));
-  const auto logprob = [&](float logit) {
-    return static_cast<float>(static_cast<double>(logit) - max - log_sum);
-  };
-
+  const LogSoftmax softmax(logits, max, scratch);
   std::vector<TokenLogprob> logprobs;
   logprobs.reserve(count + 1);
-  logprobs.push_back({chosen, logprob(logits[static_cast<size_t>(chosen)])});
+  logprobs.push_back(softmax.Of(chosen));
   if (count == 0) return logprobs;
   TopKBoundary(logits, count, scratch.selection);  // leaves the first `count` in scratch.selection
   std::sort(scratch.selection.begin(), scratch.selection.end(), RanksBeforeByLogit);
   for (const Candidate& candidate : scratch.selection) {
-    logprobs.push_back({candidate.token, logprob(candidate.logit)});
+    logprobs.push_back(softmax.Of(candidate.token));
   }
   return logprobs;
 }
@@ -424,7 +447,9 @@ Result<SampledToken> RequestSampler::Sample(std::span<const float> logits, const
     const uint64_t bits = RandomBitsAt(params_.seed, point.position);
     sampled.token = DrawToken(adjusted, params_, extent.max, bits, scratch);
   }
-  if (params_.logprobs >= 0) {
+  if (params_.logprobs >= 0 && !params_.logprob_tokens.empty()) {
+    sampled.logprobs = LogprobsOf(logits, raw.max, sampled.token, params_.logprob_tokens, scratch);
+  } else if (params_.logprobs >= 0) {
     sampled.logprobs =
         Logprobs(logits, raw.max, sampled.token, static_cast<size_t>(params_.logprobs), scratch);
   }

@@ -280,6 +280,21 @@ TEST(RequestSampler, LogprobsOfTheWholeVocabularyAreSortedAndSumToOne) {
   EXPECT_TRUE(SampleAt(logits, {}, {}).value().logprobs.empty());
 }
 
+TEST(RequestSampler, LogprobsOfChosenTokens) {
+  const std::vector<float> logits = {0, 1, 2, 3};
+  const auto all = SampleAt(logits, {.temperature = 0, .logprobs = 4}, {}).value().logprobs;
+  const auto some =
+      SampleAt(logits, {.temperature = 0, .logprobs = 0, .logprob_tokens = {0, 2}}, {})
+          .value()
+          .logprobs;
+  ASSERT_EQ(some.size(), 3U);
+  EXPECT_EQ(some[0].token, 3);
+  EXPECT_EQ(some[1].token, 0);
+  EXPECT_EQ(some[1].logprob, all[4].logprob);
+  EXPECT_EQ(some[2].token, 2);
+  EXPECT_EQ(some[2].logprob, all[2].logprob);
+}
+
 TEST(RequestSampler, LogprobsDoNotChangeTheToken) {
   const std::vector<float> logits = RandomLogits(300, 4);
   for (uint64_t position = 0; position < 100; ++position) {
