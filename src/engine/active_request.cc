@@ -12,6 +12,7 @@ ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<TokenStr
       min_tokens_(request.min_tokens),
       repetition_(request.repetition),
       stream_(std::move(to)),
+      route_trace_(request.route_trace),
       timeout_ms_(request.timeout_ms),
       num_prompt_logprobs_(request.prompt_logprobs) {
   std::erase_if(stop_tokens_, [&](int32_t token) { return token < 0 || token >= vocab_size; });

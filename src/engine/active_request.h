@@ -25,6 +25,7 @@ class ActiveRequest : public Sequence {
   TokenStream& stream() const { return *stream_; }
   int64_t prompt_length() const { return record.prompt_tokens; }
   bool has_output() const { return known() > prompt_length(); }
+  bool route_trace() const { return route_trace_; }
   bool overdue(double now) const { return deadline_ > 0 && now >= deadline_; }
   int64_t timeout_ms() const { return timeout_ms_; }
 
@@ -70,6 +71,7 @@ class ActiveRequest : public Sequence {
   int64_t min_tokens_;
   RepetitionDetector repetition_;
   std::shared_ptr<TokenStream> stream_;
+  bool route_trace_;
   int64_t timeout_ms_;
   double deadline_ = 0;       // seconds of the steady clock; 0: none
   int64_t draft_length_ = 0;  // 0: as many as are allowed

@@ -98,6 +98,7 @@ class Engine::Impl {
   void Deliver(std::span<const ScheduledRows> step, std::span<const float> logits);
   void DeliverRows(const ScheduledRows& rows, size_t index, std::span<const float> logits);
   void DeliverTokens(const ScheduledRows& rows, size_t index, std::span<const float> logits);
+  std::vector<int32_t> RouteOf(size_t index, int64_t row) const;
   void Send(ActiveRequest& request, TokenEvent event);
   void CountPrompt(ActiveRequest& request, int64_t computed);
   void FailRequest(ActiveRequest& request, const Status& status);
@@ -130,6 +131,7 @@ class Engine::Impl {
   std::vector<std::unique_ptr<ActiveRequest>> live_;   // no order
   std::vector<std::unique_ptr<ActiveRequest>> taken_;  // inbox_'s other buffer
   Batch batch_;
+  RoutingTrace routes_;           // of the step, where a request asks for its routes
   std::vector<int32_t> guesses_;  // of the request whose rows are looked at
   StepSampler sampler_;
   double now_ = 0;  // seconds of the steady clock: start of the round, then end of the step
@@ -407,6 +409,7 @@ void Engine::Impl::Guess(int64_t decoding, int64_t prompts) {
 StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
   StepShape shape;
   int64_t kv_tokens = 0;
+  bool traced = false;
   batch_.clear();
   for (const ScheduledRows& rows : step) {
     auto& request = static_cast<ActiveRequest&>(*rows.sequence);
@@ -421,6 +424,7 @@ StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
     shape.prompt_rows += decodes ? 0 : known_rows;
     shape.drafted += request.drafts;
     kv_tokens += rows.start + rows.count;
+    traced |= request.route_trace();
     batch_.push_back(
         {.start = rows.start,
          .tokens = std::span(request.tokens)
@@ -428,6 +432,7 @@ StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
          .blocks = request.blocks,
          .logits = LogitsOf(rows)});
   }
+  executor_->SetRoutingTrace(traced ? &routes_ : nullptr);
   kv_tokens_.store(kv_tokens, std::memory_order_relaxed);
   drafted_tokens_.fetch_add(shape.drafted, std::memory_order_relaxed);
   return shape;
@@ -478,6 +483,7 @@ void Engine::Impl::DeliverTokens(const ScheduledRows& rows, size_t index,
     if (!sampled.ok()) return FailRequest(request, sampled.status());
     const int32_t token = sampled->token;
     TokenEvent event{.token = token, .logprobs = std::move(sampled->logprobs)};
+    if (request.route_trace()) event.experts = RouteOf(index, rows.count - 1 - drafted + accepted);
     event.finish = request.Accept(token);
     if (event.finish == FinishReason::kStop) event.stop_token = token;
     generated_tokens_.fetch_add(1, std::memory_order_relaxed);
@@ -492,6 +498,18 @@ void Engine::Impl::DeliverTokens(const ScheduledRows& rows, size_t index,
     Send(request, std::move(event));
     if (!goes_on) return;
   }
+}
+
+// The experts of row `row` of sequence `index` of the step, as TokenEvent::experts.
+std::vector<int32_t> Engine::Impl::RouteOf(size_t index, int64_t row) const {
+  for (size_t i = 0; i < index; ++i) row += static_cast<int64_t>(batch_[i].tokens.size());
+  const int64_t top_k = executor_->spec().moe.routing.top_k;
+  std::vector<int32_t> route;
+  for (const RoutingTrace::Layer& layer : routes_.layers) {
+    const auto first = layer.ids.begin() + row * top_k;
+    route.insert(route.end(), first, first + top_k);
+  }
+  return route;
 }
 
 // An event with a token. The last one retires the request.

@@ -102,6 +102,45 @@ TEST_P(EngineModel, TokensAreTheSameAloneAndInCompany) {
   EXPECT_GT(crowded->stats().preemptions, 0);
 }
 
+// The experts of each token's own row, however steps were made up: preempted requests compute rows
+// twice, and tell of each token once.
+TEST_P(EngineModel, RoutesAreThoseOfTheRowsThatChoseTheTokens) {
+  const ExecutorLimits& limits = kRoomy;
+  const auto executor = GetParam().executor == "cpu"
+                            ? MakeCpuExecutor(model_, limits, {}).value()
+                            : MakeReferenceExecutor(model_, limits).value();
+  const auto engine = MakeModelEngine(kTight);
+  std::vector<GenerationRequest> requests = Requests();
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].route_trace = i % 3 != 2;  // some do not ask
+    streams.push_back(MakeStream());
+    ASSERT_TRUE(engine->Submit(requests[i], streams.back()).ok());
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    std::vector<TokenEvent> events;
+    while (events.empty() || !events.back().finish) streams[i]->WaitAndTake(events);
+    std::vector<int32_t> tokens = requests[i].prompt;
+    for (const TokenEvent& event : events) tokens.push_back(event.token);
+    RoutingTrace trace;
+    executor->SetRoutingTrace(&trace);
+    const std::vector<BlockId> blocks = {0, 1, 2, 3, 4, 5, 6, 7};
+    ASSERT_TRUE(executor->Run({{.tokens = tokens, .blocks = blocks}}).ok());
+    const auto top_k = static_cast<size_t>(model_->spec.moe.routing.top_k);
+    for (size_t token = 0; token < events.size(); ++token) {
+      std::vector<int32_t> expected;
+      const size_t row = requests[i].prompt.size() - 1 + token;
+      for (const RoutingTrace::Layer& layer : trace.layers) {
+        const auto first = layer.ids.begin() + static_cast<int64_t>(row * top_k);
+        expected.insert(expected.end(), first, first + static_cast<int64_t>(top_k));
+      }
+      if (!requests[i].route_trace) expected.clear();
+      EXPECT_EQ(events[token].experts, expected) << "request " << i << ", token " << token;
+    }
+  }
+  EXPECT_GT(engine->stats().preemptions, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EngineModel,
                          testing::Values(ModelCase{"ernie4_5-moe-8x2", "reference"},
                                          ModelCase{"ernie4_5-moe-8x2", "cpu"},

@@ -43,6 +43,8 @@ struct GenerationRequest {
   // log-probability and those of the `prompt_logprobs` most probable tokens there. Such a request
   // computes its whole prompt: nothing is taken from the prefix cache.
   int32_t prompt_logprobs = -1;
+  // Each event with a token tells which experts chose it (TokenEvent::experts).
+  bool route_trace = false;
   // From Submit on; a request that has not ended by then ends with an error (DeadlineExceeded). 0:
   // no deadline.
   int64_t timeout_ms = 0;
@@ -59,6 +61,9 @@ struct TokenEvent {
   int32_t stop_token = -1;                  // the stop token that ended it, when reason is kStop
   // As SamplingParams::logprobs asks: the token's own first, then the most probable ones.
   std::vector<TokenLogprob> logprobs = {};
+  // With route_trace: [MoE layers, top_k], the experts of the row that this token was chosen from;
+  // empty for a model without experts.
+  std::vector<int32_t> experts = {};
   // In the first event that carries a token. How many prompt tokens came from the prefix cache, and
   // what prompt_logprobs asks for: [prompt - 1] entries for the tokens at 1, 2, ..., each as
   // `logprobs`.

@@ -103,7 +103,7 @@ class Executor {
     for (int64_t i = 0; i < count; ++i) body(i);
   }
 
-  // While `trace` is not null, Run fills it (allocates: not for serving).
+  // While `trace` is not null, Run fills it (and allocates). It changes no bit of what is computed.
   virtual void SetRoutingTrace(RoutingTrace* trace) = 0;
 
   // While `profile` is not null, Run adds to it; an executor that cannot tell adds nothing.
