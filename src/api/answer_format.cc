@@ -1,5 +1,7 @@
 #include "api/answer_format.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "api/errors.h"
@@ -10,6 +12,12 @@ namespace {
 
 // Answers of the same build and model are the same for the same seed: the build is the fingerprint.
 constexpr const char* kFingerprint = "erne-" ERNE_VERSION;
+
+void AppendTrace(const std::optional<Json>& expert_trace, std::string& out) {
+  if (!expert_trace) return;
+  out += ",\"expert_trace\":";
+  expert_trace->DumpTo(out);
+}
 
 }  // namespace
 
@@ -29,6 +37,12 @@ const char* FinishReasonName(FinishReason reason) {
 
 std::string FinishMembers(const ChoiceEnd& end) {
   return StrCat('"', FinishReasonName(end.reason), "\",\"stop_reason\":", end.stop_reason.Dump());
+}
+
+void AnswerDelta::Append(AnswerDelta more) {
+  text += more.text;
+  std::move(more.tokens.begin(), more.tokens.end(), std::back_inserter(tokens));
+  token_ids.insert(token_ids.end(), more.token_ids.begin(), more.token_ids.end());
 }
 
 Json Usage::ToJson() const {
@@ -56,10 +70,12 @@ std::string AnswerFormat::Opened(std::string_view object) const {
 }
 
 // Built from pieces and not from a Json value: one is made for every token.
-std::string AnswerFormat::Frame(std::string_view choice, const std::optional<Usage>& usage) const {
+std::string AnswerFormat::Frame(std::string_view choice, const std::optional<Usage>& usage,
+                                std::string_view members) const {
   std::string out = frame_head_;
   out += choice;
   out += ']';
+  out += members;
   if (usage) {
     out += ",\"usage\":";
     usage->ToJson().DumpTo(out);
@@ -68,13 +84,34 @@ std::string AnswerFormat::Frame(std::string_view choice, const std::optional<Usa
   return out;
 }
 
-std::string AnswerFormat::UsageFrame(const Usage& usage) const {
-  std::string out = frame_head_ + "],\"usage\":";
-  usage.ToJson().DumpTo(out);
+std::string AnswerFormat::LastFrame(const std::optional<Usage>& usage,
+                                    const std::optional<Json>& expert_trace) const {
+  std::string out = frame_head_ + "]";
+  if (usage) {
+    out += ",\"usage\":";
+    usage->ToJson().DumpTo(out);
+  }
   out += ",\"system_fingerprint\":";
   AppendJsonString(kFingerprint, out);
+  AppendTrace(expert_trace, out);
   out += "}\n\n";
   return out;
+}
+
+void AnswerFormat::AppendIds(std::string_view name, const std::vector<int32_t>* ids,
+                             std::string& out) {
+  AppendJsonString(name, out);
+  out += ':';
+  if (ids == nullptr) {
+    out += "null";
+    return;
+  }
+  out += '[';
+  for (size_t i = 0; i < ids->size(); ++i) {
+    if (i > 0) out += ',';
+    out += std::to_string((*ids)[i]);
+  }
+  out += ']';
 }
 
 std::string AnswerFormat::ErrorFrame(const Status& error) {
@@ -83,7 +120,8 @@ std::string AnswerFormat::ErrorFrame(const Status& error) {
 
 std::string AnswerFormat::DoneFrame() { return "data: [DONE]\n\n"; }
 
-std::string AnswerFormat::Whole(const std::vector<WholeChoice>& choices, const Usage& usage) const {
+std::string AnswerFormat::Whole(const std::vector<WholeChoice>& choices, const Usage& usage,
+                                const std::optional<Json>& expert_trace) const {
   std::string out = Opened(head_.object);
   for (size_t i = 0; i < choices.size(); ++i) {
     if (i > 0) out += ',';
@@ -94,6 +132,7 @@ std::string AnswerFormat::Whole(const std::vector<WholeChoice>& choices, const U
   out += ",\"usage\":";
   usage.ToJson().DumpTo(out);
   AppendLastMembers(choices, out);
+  AppendTrace(expert_trace, out);
   out += '}';
   return out;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,13 +26,21 @@ struct Usage {
   Json ToJson() const;
 };
 
-// A piece of one choice: text, and the tokens that came with it when log-probabilities are asked
-// for. A token is told when it comes; its text may come later, when it is known to be shown.
+// A piece of one choice: text, and the tokens that came with it when log-probabilities or ids are
+// asked for. A token is told when it comes; its text may come later, when it is known to be shown.
 struct AnswerDelta {
   std::string text;
-  std::vector<ScoredToken> tokens;
+  std::vector<ScoredToken> tokens = {};
+  std::vector<int32_t> token_ids = {};
 
-  bool empty() const { return text.empty() && tokens.empty(); }
+  bool empty() const { return text.empty() && tokens.empty() && token_ids.empty(); }
+  void Append(AnswerDelta more);
+};
+
+// What an answer tells of its prompt.
+struct ToldPrompt {
+  std::optional<std::vector<int32_t>> token_ids = {};
+  std::optional<std::string> text = {};
 };
 
 // How one choice ended.
@@ -45,7 +54,13 @@ struct ChoiceEnd {
 struct WholeChoice {
   AnswerDelta answer;
   ChoiceEnd end;
-  std::optional<PromptScores> prompt_scores = {};  // when `prompt_logprobs` asks for them
+  std::shared_ptr<const ToldPrompt> prompt = nullptr;  // null: nothing is told of it
+  std::optional<PromptScores> prompt_scores = {};      // when `prompt_logprobs` asks for them
+
+  // nullptr: they are not asked for. So asked, they go with the prompt's.
+  const std::vector<int32_t>* TokenIds() const {
+    return prompt != nullptr && prompt->token_ids ? &answer.token_ids : nullptr;
+  }
 };
 
 // Writes the parts of one answer. Immutable; the frames of a stream each end with the blank line.
@@ -56,18 +71,22 @@ class AnswerFormat {
   AnswerFormat& operator=(const AnswerFormat&) = delete;
 
   // With `usage`, a frame carries it (stream_options.continuous_usage_stats).
-  // Before the first delta of choice `index`; may be "".
-  virtual std::string BeginFrame(int64_t index, const std::optional<Usage>& usage) const = 0;
+  // Before the first delta of choice `index`; may be "". `prompt` may be null.
+  virtual std::string BeginFrame(int64_t index, const ToldPrompt* prompt,
+                                 const std::optional<Usage>& usage) const = 0;
   virtual std::string DeltaFrame(int64_t index, const AnswerDelta& delta,
                                  const std::optional<Usage>& usage) const = 0;
   virtual std::string FinishFrame(int64_t index, const ChoiceEnd& end,
                                   const std::optional<Usage>& usage) const = 0;
-  std::string UsageFrame(const Usage& usage) const;
+  // Behind all choices; either may be missing, not both.
+  std::string LastFrame(const std::optional<Usage>& usage,
+                        const std::optional<Json>& expert_trace) const;
   static std::string ErrorFrame(const Status& error);
   static std::string DoneFrame();
 
   // The answer as one object.
-  std::string Whole(const std::vector<WholeChoice>& choices, const Usage& usage) const;
+  std::string Whole(const std::vector<WholeChoice>& choices, const Usage& usage,
+                    const std::optional<Json>& expert_trace) const;
 
  protected:
   // What an answer says of itself.
@@ -80,8 +99,12 @@ class AnswerFormat {
   };
   explicit AnswerFormat(Head head);
 
-  // `choice`: a JSON object.
-  std::string Frame(std::string_view choice, const std::optional<Usage>& usage) const;
+  // `choice`: a JSON object. `members` of the frame, behind the choices, each with a comma before
+  // it.
+  std::string Frame(std::string_view choice, const std::optional<Usage>& usage,
+                    std::string_view members = "") const;
+  // `"token_ids":[5,6]` or `"token_ids":null`.
+  static void AppendIds(std::string_view name, const std::vector<int32_t>* ids, std::string& out);
   virtual void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const = 0;
   // Members of a whole answer behind those that all have, with their commas.
   virtual void AppendLastMembers(const std::vector<WholeChoice>& choices,

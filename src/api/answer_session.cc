@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "api/errors.h"
@@ -39,7 +40,9 @@ AnswerSession::AnswerSession(std::shared_ptr<ResponseWriter> writer,
       format_(std::move(format)),
       keep_alive_(std::move(keep_alive)),
       options_(options),
-      running_(options.choices.size()) {}
+      running_(options.choices.size()) {
+  if (options.traced != nullptr) trace_.emplace(*options.traced);
+}
 
 std::shared_ptr<AnswerSession> AnswerSession::Create(std::shared_ptr<ResponseWriter> writer,
                                                      std::unique_ptr<const AnswerFormat> format,
@@ -135,7 +138,8 @@ void AnswerSession::Begin(std::string& out) {
   begun_ = true;
   if (!options_.stream) return;
   for (size_t i = 0; i < choices_.size(); ++i) {
-    out += format_->BeginFrame(static_cast<int64_t>(i), ChunkUsage(i));
+    out +=
+        format_->BeginFrame(static_cast<int64_t>(i), options_.choices[i].told.get(), ChunkUsage(i));
   }
 }
 
@@ -164,8 +168,11 @@ void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
     return EndChoice(index, out);
   }
   AnswerText::Step step = choice.text.Add(event);
-  AnswerDelta delta{.text = std::move(step.text), .tokens = {}};
-  if (!event.logprobs.empty()) {
+  AnswerDelta delta{.text = std::move(step.text)};
+  if (options_.token_ids && event.token >= 0) delta.token_ids.push_back(event.token);
+  if (trace_ && event.token >= 0) trace_->Add(event.experts);
+  if (!event.logprobs.empty()) choice.logprob_sum += event.logprobs.front().logprob;
+  if (!event.logprobs.empty() && options_.logprobs >= 0) {
     delta.tokens.push_back({.logprobs = std::move(event.logprobs),
                             .shown = step.shown,
                             .text_offset = step.text_offset});
@@ -177,19 +184,23 @@ void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
 }
 
 void AnswerSession::Emit(size_t index, AnswerDelta delta, std::string& out) {
-  if (delta.empty()) return;
-  if (options_.stream) {
-    out += format_->DeltaFrame(static_cast<int64_t>(index), delta, ChunkUsage(index));
-    return;
-  }
-  AnswerDelta& answer = choices_[index].answer;
-  answer.text += delta.text;
-  std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(answer.tokens));
+  Choice& choice = choices_[index];
+  choice.answer.Append(std::move(delta));
+  if (options_.stream && choice.text.tokens() >= choice.next_chunk) SendChunk(index, out);
+}
+
+void AnswerSession::SendChunk(size_t index, std::string& out) {
+  Choice& choice = choices_[index];
+  if (choice.answer.empty()) return;
+  out += format_->DeltaFrame(static_cast<int64_t>(index), std::exchange(choice.answer, {}),
+                             ChunkUsage(index));
+  choice.next_chunk = choice.text.tokens() + options_.stream_interval;
 }
 
 void AnswerSession::EndChoice(size_t index, std::string& out) {
   --running_;
   if (options_.stream) {
+    SendChunk(index, out);
     out += format_->FinishFrame(static_cast<int64_t>(index), choices_[index].text.end(),
                                 ChunkUsage(index));
   }
@@ -202,20 +213,49 @@ void AnswerSession::Complete(std::string out) {
     usage.completion_tokens += choices_[i].text.tokens();
     if (options_.choices[i].counts_prompt) *usage.cached_tokens += choices_[i].cached_tokens;
   }
+  const std::optional<Json> trace = trace_ ? std::optional(trace_->ToJson()) : std::nullopt;
   if (options_.stream) {
-    if (options_.include_usage) out += format_->UsageFrame(usage);
+    if (options_.include_usage || trace) {
+      out +=
+          format_->LastFrame(options_.include_usage ? std::optional(usage) : std::nullopt, trace);
+    }
     out += AnswerFormat::DoneFrame();
     writer_->Write(std::move(out));
     writer_->EndStream();
     return;
   }
   std::vector<WholeChoice> whole;
-  whole.reserve(choices_.size());
-  for (Choice& choice : choices_) {
-    whole.push_back({std::move(choice.answer), choice.text.end(), std::move(choice.prompt_scores)});
+  for (const size_t index : BestChoices()) {
+    Choice& choice = choices_[index];
+    // The first choice of a prompt heard of it, and need not be among the best.
+    const size_t first = index - index % static_cast<size_t>(options_.drawn);
+    whole.push_back({std::move(choice.answer), choice.text.end(), options_.choices[index].told,
+                     choices_[first].prompt_scores});
   }
-  head_.body = format_->Whole(whole, usage);
+  head_.body = format_->Whole(whole, usage, trace);
   writer_->Send(std::move(head_));
+}
+
+// Indices of the choices that are the answer, in their order: of those that share a prompt the ones
+// whose tokens are the most probable on average, the earlier ones where they are alike.
+std::vector<size_t> AnswerSession::BestChoices() const {
+  const auto mean = [this](size_t index) {
+    return choices_[index].logprob_sum /
+           static_cast<double>(std::max<int64_t>(1, choices_[index].text.tokens()));
+  };
+  const auto drawn = static_cast<size_t>(options_.drawn);
+  std::vector<size_t> best;
+  for (size_t first = 0; first < choices_.size(); first += drawn) {
+    std::vector<size_t> group(drawn);
+    std::iota(group.begin(), group.end(), first);
+    if (options_.sent < options_.drawn) {
+      std::stable_sort(group.begin(), group.end(),
+                       [&](size_t a, size_t b) { return mean(a) > mean(b); });
+      group.resize(static_cast<size_t>(options_.sent));
+    }
+    best.insert(best.end(), group.begin(), group.end());
+  }
+  return best;
 }
 
 void AnswerSession::Fail(const Status& error, std::string out) {

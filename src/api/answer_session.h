@@ -17,6 +17,7 @@
 #include "api/answer_format.h"
 #include "api/answer_text.h"
 #include "api/completion_prompt.h"
+#include "api/expert_trace.h"
 #include "api/http_types.h"
 #include "base/status.h"
 #include "engine/request.h"
@@ -26,24 +27,32 @@ namespace erne {
 
 struct ChoicePlan {
   int64_t prompt_tokens = 0;
-  std::shared_ptr<const Echo> echo = nullptr;  // what the answer begins with; null: nothing
-  bool counts_prompt = true;                   // false: another choice tells of the same prompt
+  std::shared_ptr<const Echo> echo = nullptr;        // what the answer begins with; null: nothing
+  std::shared_ptr<const ToldPrompt> told = nullptr;  // what is told of the prompt; null: nothing
+  bool counts_prompt = true;  // false: another choice tells of the same prompt
 };
 
 struct AnswerSessionOptions {
   std::vector<ChoicePlan> choices = {};
+  // Of so many choices in a row, which share a prompt, the `sent` with the most probable tokens are
+  // the answer. Streams send all.
+  int64_t drawn = 1;
+  int64_t sent = 1;
   int64_t prompt_tokens = 0;  // of the request: choices may share a prompt
   std::vector<std::string> stop = {};
   int64_t min_tokens = 0;          // stop strings count behind so many tokens
   bool include_stop = false;       // what ended the answer is shown
   int32_t primary_end_token = -1;  // ends without a stop_reason
   bool skip_special_tokens = true;
-  int32_t logprobs = -1;         // of so many most probable tokens beside each token of an echo
-  int32_t prompt_logprobs = -1;  // and beside each of the prompt's list; -1: no list
-  bool prompt_only = false;      // the answer's first token is not wanted: it ends before it
+  int32_t logprobs = -1;  // of so many most probable tokens beside each of an echo; -1: of none
+  int32_t prompt_logprobs = -1;       // and beside each of the prompt's list; -1: no list
+  bool token_ids = false;             // told beside the text
+  const ModelSpec* traced = nullptr;  // of the model whose expert_trace is told; null: it is not
+  bool prompt_only = false;           // the answer's first token is not wanted: it ends before it
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
+  int64_t stream_interval = 1;  // tokens in one chunk, but for the first
 };
 
 // Pumped on the strand of `writer`; made and started there too, or before anything runs on it.
@@ -79,7 +88,9 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
     AnswerText text;
     bool begun = false;  // its first event has come
     int64_t cached_tokens = 0;
-    AnswerDelta answer = {};  // not streaming: the answer so far
+    AnswerDelta answer = {};  // the answer so far; in a stream, what is not sent yet
+    int64_t next_chunk = 0;   // in a stream: when so many tokens have come
+    double logprob_sum = 0;   // of its tokens, when the best answers are wanted
     std::optional<PromptScores> prompt_scores = {};
   };
 
@@ -94,6 +105,8 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
   void BeginChoice(size_t index, TokenEvent& event, std::string& out);
   void Consume(size_t index, TokenEvent& event, std::string& out);
   void Emit(size_t index, AnswerDelta delta, std::string& out);
+  void SendChunk(size_t index, std::string& out);
+  std::vector<size_t> BestChoices() const;
   void EndChoice(size_t index, std::string& out);
   void Complete(std::string out);
   void Fail(const Status& error, std::string out);
@@ -107,6 +120,7 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
   std::vector<Choice> choices_;
   std::vector<TokenEvent> events_;  // scratch of Pump
   size_t running_;                  // choices that have not ended
+  std::optional<ExpertTrace> trace_;
   bool begun_ = false;
   bool done_ = false;
   std::atomic<bool> wake_posted_{false};

@@ -166,6 +166,50 @@ TEST_F(AnswerSessionTest, StopStringsOverTokenEdgesNeverLeak) {
   EXPECT_TRUE(tokens_[0]->cancelled()) << "the engine need not go on";
 }
 
+// Text that is cut into tokens at every byte, with characters of one to four bytes and emoji that
+// are several characters joined (ZWJ, skin tone, flags).
+TEST_F(AnswerSessionTest, StopStringsAtEveryPlaceOfManyBytedText) {
+  const std::string text =
+      "写首诗：春眠👩‍👩‍👧‍👦不觉🇨🇳晓é👍🏽。";
+  std::vector<size_t> borders = {0};
+  for (size_t i = 1; i <= text.size(); ++i) {
+    if (i == text.size() || (static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) borders.push_back(i);
+  }
+  for (size_t begin = 0; begin + 1 < borders.size(); ++begin) {
+    for (size_t end = begin + 1; end < borders.size(); ++end) {
+      const std::string stop = text.substr(borders[begin], borders[end] - borders[begin]);
+      writer_ = std::make_shared<TestWriter>();
+      tokens_.clear();
+      Start({.stop = {stop}, .stream = true});
+      for (const char byte : text) {
+        if (!writer_->complete) Push(std::string_view(&byte, 1));
+      }
+      ASSERT_TRUE(writer_->complete) << stop;
+      std::string all;
+      for (const std::string& content : Contents()) all += content;
+      EXPECT_EQ(all, text.substr(0, text.find(stop))) << stop;
+    }
+  }
+}
+
+TEST_F(AnswerSessionTest, ManyBytedTextComesWholeInTokensOfAnySize) {
+  const std::string text =
+      "写首诗：春眠👩‍👩‍👧‍👦不觉🇨🇳晓é👍🏽。";
+  for (size_t size = 1; size <= text.size(); ++size) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.stream = true});
+    for (size_t i = 0; i < text.size(); i += size) Push(std::string_view(text).substr(i, size));
+    PushStop();
+    std::string all;
+    for (const std::string& content : Contents()) {
+      EXPECT_EQ(content.find("\uFFFD"), std::string::npos) << size;
+      all += content;
+    }
+    EXPECT_EQ(all, text) << size;
+  }
+}
+
 TEST_F(AnswerSessionTest, TokensAfterAStopStringAreNotCounted) {
   Start({.stop = {"bc"}});
   Push("abcdefgh");
@@ -339,7 +383,7 @@ TEST_F(AnswerSessionTest, EachTokenIsToldWithItsLogprob) {
   for (const bool stream : {true, false}) {
     writer_ = std::make_shared<TestWriter>();
     tokens_.clear();
-    Start({.stop = {"xyz"}, .stream = stream});
+    Start({.stop = {"xyz"}, .logprobs = 1, .stream = stream});
     const auto push = [&](int32_t token, float logprob) {
       PushEnd({.token = token, .logprobs = {{token, logprob}, {'!', -0.5F}}});
     };
@@ -383,7 +427,7 @@ TEST_F(AnswerSessionTest, EachTokenIsToldWithItsLogprob) {
 }
 
 TEST_F(AnswerSessionTest, OffsetsCountTheCharactersOfTheText) {
-  Start({.choices = {{.prompt_tokens = 7, .echo = Echoed("你好")}}}, Completion());
+  Start({.choices = {{.prompt_tokens = 7, .echo = Echoed("你好")}}, .logprobs = 0}, Completion());
   for (const int32_t token : {Tok::kHello, 0xe4, 0xbd, 0xa0}) {
     PushEnd({.token = token, .logprobs = {{token, -1.0F}}});
   }
@@ -536,6 +580,86 @@ TEST_F(AnswerSessionTest, SeveralChoices) {
                                             R"(0{"content":""}"stop")", R"(1{"content":"c"}null)",
                                             R"(1{"content":""}"length")"}));
   EXPECT_NE(writer_->body.find(R"("completion_tokens":4)"), std::string::npos);
+}
+
+TEST_F(AnswerSessionTest, TokenIdsAndThePrompt) {
+  auto told = std::make_shared<ToldPrompt>();
+  told->token_ids = Ids{1, 2};
+  told->text = "p";
+  const std::vector<ChoicePlan> choices = {{.prompt_tokens = 2, .told = told}};
+  Start({.choices = choices, .stop = {"xyz"}, .token_ids = true, .stream = true});
+  Push({'a', 'x'});
+  PushStop();
+  const std::vector<std::string> frames = writer_->Frames();
+  EXPECT_NE(frames[0].find(R"(,"prompt_token_ids":[1,2],"prompt_text":"p"})"), std::string::npos)
+      << frames[0];
+  EXPECT_NE(frames[1].find(R"("token_ids":[97])"), std::string::npos) << frames[1];
+  // Its text is held back, for it may begin a stop string; its id is told when it comes.
+  EXPECT_NE(frames[2].find(R"("content":"")"), std::string::npos) << frames[2];
+  EXPECT_NE(frames[2].find(R"("token_ids":[120])"), std::string::npos) << frames[2];
+  EXPECT_NE(frames[3].find(R"("token_ids":[256])"), std::string::npos) << frames[3];
+
+  writer_ = std::make_shared<TestWriter>();
+  tokens_.clear();
+  Start({.choices = choices, .token_ids = true}, Completion());
+  Push({'a'});
+  PushStop();
+  EXPECT_EQ(Choice().Find("token_ids")->Dump(), "[97,256]");
+  EXPECT_EQ(Choice().Find("prompt_token_ids")->Dump(), "[1,2]");
+}
+
+TEST_F(AnswerSessionTest, ChunksOfSeveralTokens) {
+  Start({.stream = true, .stream_interval = 3});
+  Push("abcdefgh");
+  PushStop();
+  EXPECT_EQ(Contents(), (std::vector<std::string>{"a", "bcd", "efg", "h"}));
+}
+
+TEST_F(AnswerSessionTest, TheBestOfSeveralAnswers) {
+  const std::vector<ChoicePlan> choices(3, {.prompt_tokens = 7});
+  Start({.choices = choices, .drawn = 3, .sent = 2}, Completion());
+  const auto say = [&](size_t choice, int32_t token, std::vector<float> logprobs) {
+    for (size_t i = 0; i < logprobs.size(); ++i) {
+      TokenEvent event{.token = token, .logprobs = {{token, logprobs[i]}}};
+      if (i + 1 == logprobs.size()) event.finish = FinishReason::kLength;
+      PushEnd(std::move(event), choice);
+    }
+  };
+  say(0, 'a', {-1, -2});
+  say(1, 'b', {-9});
+  say(2, 'c', {-1, -1, -1});  // less probable than the first together, more on average
+  const Json body = writer_->BodyJson();
+  const Json::Array& answers = body.Find("choices")->AsArray();
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0].Find("text")->AsString(), "ccc");
+  EXPECT_EQ(answers[0].Find("index")->AsInt(), 0);
+  EXPECT_TRUE(answers[0].Find("logprobs")->is_null()) << "nobody asked for them";
+  EXPECT_EQ(answers[1].Find("text")->AsString(), "aa");
+  EXPECT_EQ(body.Find("usage")->Find("completion_tokens")->AsInt(), 6) << "all that were computed";
+}
+
+TEST_F(AnswerSessionTest, TheExpertTraceComesLast) {
+  ModelSpec spec;
+  spec.layers = {FfnKind::kDense, FfnKind::kMoe};
+  spec.moe.routing = {.experts = 4, .top_k = 2};
+  for (const bool usage : {false, true}) {
+    writer_ = std::make_shared<TestWriter>();
+    tokens_.clear();
+    Start({.traced = &spec, .stream = true, .include_usage = usage});
+    PushEnd({.token = 'a', .experts = {3, 1}});
+    PushEnd({.token = Tok::kEnd,
+             .finish = FinishReason::kStop,
+             .stop_token = Tok::kEnd,
+             .experts = {1, 0}});
+    std::vector<std::string> frames = writer_->Frames();
+    ASSERT_EQ(frames.back(), "[DONE]");
+    const Json last = Json::Parse(frames[frames.size() - 2]).value();
+    ASSERT_NE(last.Find("expert_trace"), nullptr) << last.Dump();
+    EXPECT_EQ(last.Find("expert_trace")->Find("tokens")->AsInt(), 2);
+    EXPECT_EQ(last.Find("usage") != nullptr, usage);
+    frames.resize(frames.size() - 2);
+    for (const std::string& frame : frames) EXPECT_EQ(frame.find("expert"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -24,11 +24,25 @@ void ChatFormat::AppendLogprobs(const AnswerDelta& delta, std::string& out) cons
   out += ",\"finish_reason\":";
 }
 
-std::string ChatFormat::BeginFrame(int64_t index, const std::optional<Usage>& usage) const {
+void ChatFormat::AppendPrompt(const ToldPrompt& prompt, std::string& out) {
+  if (prompt.token_ids) {
+    out += ',';
+    AppendIds("prompt_token_ids", &*prompt.token_ids, out);
+  }
+  if (prompt.text) {
+    out += ",\"prompt_text\":";
+    AppendJsonString(*prompt.text, out);
+  }
+}
+
+std::string ChatFormat::BeginFrame(int64_t index, const ToldPrompt* prompt,
+                                   const std::optional<Usage>& usage) const {
+  std::string members;
+  if (prompt != nullptr) AppendPrompt(*prompt, members);
   return Frame(
       StrCat("{\"index\":", index, R"(,"delta":{"role":"assistant","content":""},"logprobs":null,)",
              "\"finish_reason\":null}"),
-      usage);
+      usage, members);
 }
 
 std::string ChatFormat::DeltaFrame(int64_t index, const AnswerDelta& delta,
@@ -39,7 +53,12 @@ std::string ChatFormat::DeltaFrame(int64_t index, const AnswerDelta& delta,
   AppendJsonString(delta.text, choice);
   choice += '}';
   AppendLogprobs(delta, choice);
-  choice += "null}";
+  choice += "null";
+  if (!delta.token_ids.empty()) {
+    choice += ',';
+    AppendIds("token_ids", &delta.token_ids, choice);
+  }
+  choice += '}';
   return Frame(choice, usage);
 }
 
@@ -58,7 +77,9 @@ void ChatFormat::AppendChoice(int64_t index, const WholeChoice& choice, std::str
   out += R"(,"refusal":null,"reasoning":null})";
   AppendLogprobs(choice.answer, out);
   out += FinishMembers(choice.end);
-  out += ",\"token_ids\":null}";
+  out += ',';
+  AppendIds("token_ids", choice.TokenIds(), out);
+  out += '}';
 }
 
 // The choices have one prompt, and the first one tells of it.
@@ -70,6 +91,7 @@ void ChatFormat::AppendLastMembers(const std::vector<WholeChoice>& choices,
   } else {
     out += "null";
   }
+  if (!choices.empty() && choices[0].prompt != nullptr) AppendPrompt(*choices[0].prompt, out);
   out += ",\"kv_transfer_params\":null";
 }
 

@@ -13,14 +13,17 @@ class ChatFormat : public AnswerFormat {
   // `created` in seconds since the epoch.
   ChatFormat(std::string id, int64_t created, std::string model, LogprobWriter logprobs);
 
-  // The role.
-  std::string BeginFrame(int64_t index, const std::optional<Usage>& usage) const override;
+  // The role, and what is told of the prompt.
+  std::string BeginFrame(int64_t index, const ToldPrompt* prompt,
+                         const std::optional<Usage>& usage) const override;
   std::string DeltaFrame(int64_t index, const AnswerDelta& delta,
                          const std::optional<Usage>& usage) const override;
   std::string FinishFrame(int64_t index, const ChoiceEnd& end,
                           const std::optional<Usage>& usage) const override;
 
  private:
+  // Members of a frame or an answer, with their commas.
+  static void AppendPrompt(const ToldPrompt& prompt, std::string& out);
   void AppendLogprobs(const AnswerDelta& delta, std::string& out) const;
   void AppendChoice(int64_t index, const WholeChoice& choice, std::string& out) const override;
   void AppendLastMembers(const std::vector<WholeChoice>& choices, std::string& out) const override;

@@ -34,6 +34,21 @@ Status ReadTools(const Json& body, Conversation& conversation) {
   return {};
 }
 
+// What the prompt ends with.
+Status ReadPromptEnd(const Json& body, Conversation& conversation) {
+  conversation.continue_final_message = FlagMember(body, "continue_final_message", false);
+  conversation.add_generation_prompt =
+      FlagMember(body, "add_generation_prompt", !conversation.continue_final_message);
+  if (!conversation.continue_final_message) return {};
+  if (conversation.add_generation_prompt) {
+    return FieldFault("continue_final_message", "is not for `add_generation_prompt`: true");
+  }
+  if (Strip(conversation.messages.AsArray().back().Find("content")->AsString()).empty()) {
+    return FieldFault("continue_final_message", "needs a last message with a text to go on with");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Conversation> ReadConversation(const Json& body) {
@@ -55,7 +70,8 @@ Result<Conversation> ReadConversation(const Json& body) {
   if (effort != nullptr && conversation.template_variables.Find("reasoning_effort") == nullptr) {
     conversation.template_variables.Set("reasoning_effort", *effort);
   }
-  conversation.add_generation_prompt = FlagMember(body, "add_generation_prompt", true);
+  conversation.chat_template = TextMember(body, "chat_template");
+  ERNE_RETURN_IF_ERROR(ReadPromptEnd(body, conversation));
   conversation.add_special_tokens = FlagMember(body, "add_special_tokens", false);
   return conversation;
 }
@@ -66,6 +82,7 @@ Result<ChatRequest> ParseChatRequest(std::string_view body, std::vector<std::str
   ERNE_RETURN_IF_ERROR(CheckToolChoice(json));
   ERNE_ASSIGN_OR_RETURN(request.conversation, ReadConversation(json));
   ERNE_ASSIGN_OR_RETURN(request.options, ReadRequestOptions(json, Endpoint::kChat));
+  request.echo = FlagMember(json, "echo", false);
   return request;
 }
 

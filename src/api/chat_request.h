@@ -17,7 +17,9 @@ struct Conversation {
   Json tools;                                    // array or null
   Json documents;                                // array or null
   Json template_variables = Json::MakeObject();  // chat_template_kwargs and the like
+  std::string chat_template;                     // the request's own; "": the model's
   bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the prompt ends with the last message's text
   bool add_special_tokens = false;
 };
 
@@ -29,6 +31,7 @@ Result<Conversation> ReadConversation(const Json& body);
 struct ChatRequest {
   RequestOptions options;
   Conversation conversation;
+  bool echo = false;  // the answer begins with the assistant's last message
 };
 
 // Parses and checks a body. Faults are InvalidArguments: bad JSON with the byte offset, bad fields

@@ -185,17 +185,26 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("allowed_token_ids":[])", "allowed_token_ids", "empty"},
       {R"("allowed_token_ids":[-1])", "allowed_token_ids", "-1"},
       {R"("repetition_detection":{"max_pattern_size":4})", "repetition_detection", "min_count"},
-      {R"("repetition_detection":{"max_pattern_size":1025,"min_count":2})", "repetition_detection",
-       "0..1024"},
+      {R"("repetition_detection":{"max_pattern_size":1025,"min_count":2})",
+       "repetition_detection.max_pattern_size", "at most 1024, not 1025"},
       {R"("repetition_detection":{"max_pattern_size":4,"min_pattern_size":5,"min_count":2})",
        "repetition_detection", "min_pattern_size"},
       {R"("repetition_detection":{"max_pattern_size":"x"})",
-       "repetition_detection.max_pattern_size", "\"x\""},
+       "repetition_detection.max_pattern_size", "an integer, not string"},
       {R"("repetition_detection":{"pattern":4})", "repetition_detection", "\"pattern\""},
-      {R"("guided_json":{})", "guided_json", "not supported yet"},
-      {R"("structured_outputs":{"json":{}})", "structured_outputs", "not supported yet"},
-      {R"("echo":true)", "echo", "not supported yet"},
-      {R"("chat_template":"{{ x }}")", "chat_template", "not supported yet"},
+      {R"("guided_json":{})", "guided_json", "not supported"},
+      {R"("structured_outputs":{"json":{}})", "structured_outputs", "not supported"},
+      {R"("use_beam_search":true)", "use_beam_search", "There is no beam search"},
+      {R"("n":3,"best_of":2)", "best_of", "at least `n` (3), not 2"},
+      {R"("best_of":2,"stream":true)", "best_of", "stream"},
+      {R"("truncate_prompt_tokens":0)", "truncate_prompt_tokens", "-1 or at least 1, not 0"},
+      {R"("truncate_prompt_tokens":-2)", "truncate_prompt_tokens", "at least -1"},
+      {R"("truncation_side":"middle")", "truncation_side", "\"middle\""},
+      {R"("logprob_token_ids":[5])", "logprob_token_ids", "needs `logprobs`"},
+      {R"("logprobs":true,"logprob_token_ids":[-5])", "logprob_token_ids", "-5"},
+      {R"("stream_interval":0)", "stream_interval", "at least 1"},
+      {R"("continue_final_message":true,"add_generation_prompt":true)", "continue_final_message",
+       "add_generation_prompt"},
       {R"("chat_template_kwargs":{"messages":[]})", "chat_template_kwargs", "messages"},
       {R"("request_id":"a\nb")", "request_id", "letters"},
   };
@@ -211,6 +220,31 @@ TEST(ChatRequest, WhatAsksForNothingIsAccepted) {
          "frequency_penalty":0.0,"min_p":0,"min_tokens":0,"echo":false,"functions":[],"modalities":["text"],
          "guided_json":null,"structured_outputs":null,"prompt_logprobs":null,"best_of":1,"length_penalty":1.0)");
   EXPECT_TRUE(request.ok()) << request.status().message();
+}
+
+TEST(ChatRequest, WhatIsToldBesideTheText) {
+  const Result<ChatRequest> request =
+      With(R"("return_token_ids":true,"return_tokens_as_token_ids":true,"return_prompt_text":true,
+              "show_expert_trace":true,"stream_interval":4,"logprobs":true,
+              "logprob_token_ids":[7,5],"n":2,"best_of":5,"echo":true)");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_TRUE(request->options.return_token_ids && request->options.return_tokens_as_token_ids &&
+              request->options.return_prompt_text && request->options.show_expert_trace);
+  EXPECT_EQ(request->options.stream_interval, 4);
+  EXPECT_EQ(request->options.logprob_token_ids, (std::vector<int32_t>{7, 5}));
+  EXPECT_EQ(request->options.best_of, 5);
+  EXPECT_TRUE(request->echo);
+  EXPECT_EQ(With(R"("n":3)")->options.best_of, 3);
+}
+
+TEST(ChatRequest, AMessageToGoOnWith) {
+  const Result<ChatRequest> request = With(R"("continue_final_message":true)");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_TRUE(request->conversation.continue_final_message);
+  EXPECT_FALSE(request->conversation.add_generation_prompt);
+  const Result<ChatRequest> empty =
+      Parse(R"({"messages":[{"role":"assistant","content":" "}],"continue_final_message":true})");
+  EXPECT_EQ(empty.status().param(), "continue_final_message");
 }
 
 TEST(ChatRequest, LogprobsAreAskedForInTwoFields) {

@@ -28,13 +28,27 @@ void CompletionFormat::AppendOpened(int64_t index, const AnswerDelta& delta,
   out += ",\"finish_reason\":";
 }
 
-std::string CompletionFormat::BeginFrame(int64_t, const std::optional<Usage>&) const { return ""; }
+std::string CompletionFormat::BeginFrame(int64_t index, const ToldPrompt* prompt,
+                                         const std::optional<Usage>& usage) const {
+  if (prompt == nullptr || !prompt->token_ids) return "";
+  std::string choice;
+  AppendOpened(index, {}, choice);
+  choice += "null,\"stop_reason\":null,";
+  AppendIds("prompt_token_ids", &*prompt->token_ids, choice);
+  choice += '}';
+  return Frame(choice, usage);
+}
 
 std::string CompletionFormat::DeltaFrame(int64_t index, const AnswerDelta& delta,
                                          const std::optional<Usage>& usage) const {
   std::string choice;
   AppendOpened(index, delta, choice);
-  choice += "null,\"stop_reason\":null}";
+  choice += "null,\"stop_reason\":null";
+  if (!delta.token_ids.empty()) {
+    choice += ',';
+    AppendIds("token_ids", &delta.token_ids, choice);
+  }
+  choice += '}';
   return Frame(choice, usage);
 }
 
@@ -51,13 +65,18 @@ void CompletionFormat::AppendChoice(int64_t index, const WholeChoice& choice,
                                     std::string& out) const {
   AppendOpened(index, choice.answer, out);
   out += FinishMembers(choice.end);
-  out += ",\"token_ids\":null,\"prompt_logprobs\":";
+  out += ',';
+  AppendIds("token_ids", choice.TokenIds(), out);
+  out += ",\"prompt_logprobs\":";
   if (choice.prompt_scores) {
     logprobs_.AppendPrompt(*choice.prompt_scores, out);
   } else {
     out += "null";
   }
-  out += ",\"prompt_token_ids\":null}";
+  out += ',';
+  const bool told = choice.prompt != nullptr && choice.prompt->token_ids;
+  AppendIds("prompt_token_ids", told ? &*choice.prompt->token_ids : nullptr, out);
+  out += '}';
 }
 
 void CompletionFormat::AppendLastMembers(const std::vector<WholeChoice>&, std::string& out) const {

@@ -13,7 +13,8 @@ class CompletionFormat : public AnswerFormat {
   // `created` in seconds since the epoch.
   CompletionFormat(std::string id, int64_t created, std::string model, LogprobWriter logprobs);
 
-  std::string BeginFrame(int64_t index, const std::optional<Usage>& usage) const override;
+  std::string BeginFrame(int64_t index, const ToldPrompt* prompt,
+                         const std::optional<Usage>& usage) const override;
   std::string DeltaFrame(int64_t index, const AnswerDelta& delta,
                          const std::optional<Usage>& usage) const override;
   std::string FinishFrame(int64_t index, const ChoiceEnd& end,

@@ -35,9 +35,9 @@ Result<std::vector<int32_t>> EncodeCompletionPrompt(const CompletionRequest& req
 }
 
 Echo MakeEcho(const CompletionRequest& request, size_t index, std::span<const int32_t> tokens,
-              const ServedModel& model) {
+              bool truncated, const ServedModel& model) {
   const Tokenizer& tokenizer = *model.tokenizer;
-  const auto* given = std::get_if<std::string>(&request.prompts[index]);
+  const auto* given = truncated ? nullptr : std::get_if<std::string>(&request.prompts[index]);
   // A text shows the control tokens that were written in it.
   const bool skip_special = given == nullptr && request.options.skip_special_tokens;
   Echo echo;

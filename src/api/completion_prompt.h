@@ -30,8 +30,8 @@ Result<std::vector<int32_t>> EncodeCompletionPrompt(const CompletionRequest& req
                                                     const ModelFacts& facts);
 
 // Prompt `index`, whose ids are `tokens`, as the answer begins with it: a text as it was given, ids
-// as their text.
+// and what is left of a text as the text of the ids.
 Echo MakeEcho(const CompletionRequest& request, size_t index, std::span<const int32_t> tokens,
-              const ServedModel& model);
+              bool truncated, const ServedModel& model);
 
 }  // namespace erne

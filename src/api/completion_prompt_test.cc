@@ -22,7 +22,7 @@ class CompletionPromptTest : public testing::Test {
     const PromptLimit limit{1, "prompt", "max_tokens"};
     const Ids ids =
         EncodeCompletionPrompt(request, 0, limit, *model_, FindModelFacts(*model_)).value();
-    return MakeEcho(request, 0, ids, *model_);
+    return MakeEcho(request, 0, ids, /*truncated=*/false, *model_);
   }
   static Offsets OffsetsOf(const Echo& echo) {
     Offsets offsets;
@@ -38,6 +38,15 @@ TEST_F(CompletionPromptTest, OffsetsCountCharacters) {
   EXPECT_EQ(echo.text, "a你b");
   EXPECT_EQ(OffsetsOf(echo), (Offsets{0, 1, 1, 1, 2}));
   EXPECT_EQ(echo.tokens[1].id, 0xe4);
+}
+
+TEST_F(CompletionPromptTest, OfACutTextTheRestIsShown) {
+  CompletionRequest request;
+  request.prompts = {"a你b"};
+  request.options.logprobs = 0;
+  const Echo echo = MakeEcho(request, 0, Ids{0xbd, 0xa0, 'b'}, /*truncated=*/true, *model_);
+  EXPECT_TRUE(echo.text.ends_with('b') && !echo.text.starts_with('a')) << echo.text;
+  EXPECT_EQ(echo.tokens.size(), 3u);
 }
 
 TEST_F(CompletionPromptTest, IdsShowTheirText) {

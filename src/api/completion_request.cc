@@ -74,9 +74,9 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body,
   ERNE_ASSIGN_OR_RETURN(request.options, ReadRequestOptions(json, Endpoint::kCompletions));
   RequestOptions& options = request.options;
   const auto prompts = static_cast<int64_t>(request.prompts.size());
-  if (prompts > CompletionRequest::kMaxAnswers / options.choices) {
+  if (prompts > CompletionRequest::kMaxAnswers / options.best_of) {
     return FieldFault("prompt",
-                      StrCat("asks for ", prompts, " times ", options.choices,
+                      StrCat("asks for ", prompts, " times ", options.best_of,
                              " answers; one request may have ", CompletionRequest::kMaxAnswers));
   }
   request.echo = FlagMember(json, "echo", false);

@@ -36,7 +36,7 @@ TEST(CompletionRequest, Options) {
   EXPECT_TRUE(plain->add_special_tokens);
   EXPECT_EQ(plain->options.logprobs, -1);
   const Result<CompletionRequest> request = With(
-      R"("model":"m","echo":true,"add_special_tokens":false,"max_tokens":7,"n":2,"best_of":1,"suffix":null,"user":"u")");
+      R"("model":"m","echo":true,"add_special_tokens":false,"max_tokens":7,"n":2,"suffix":null,"user":"u")");
   ASSERT_TRUE(request.ok()) << request.status().message();
   EXPECT_TRUE(request->echo);
   EXPECT_FALSE(request->add_special_tokens);
@@ -77,7 +77,7 @@ TEST(CompletionRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"({"prompt":["a",5]})", "prompt[1]", "integer"},
       {R"({"prompt":["a",null]})", "prompt[1]", "null"},
       {R"({"prompt":"a","suffix":"b"})", "suffix", "not supported"},
-      {R"({"prompt":"a","best_of":2})", "best_of", "not supported"},
+      {R"({"prompt":"a","n":2,"best_of":1})", "best_of", "at least `n` (2)"},
       {R"({"prompt":"a","logprobs":true})", "logprobs", "boolean"},
       {R"({"prompt":"a","logprobs":21})", "logprobs", "at most 20"},
       {R"({"prompt":"a","logprobs":-1})", "logprobs", "at least 0"},

@@ -1,6 +1,8 @@
 #include "api/generation.h"
 
 #include <algorithm>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 #include "api/bad_words.h"
@@ -57,11 +59,69 @@ void ResolveSampling(const RequestOptions& options, const GenerationDefaults& de
   params.logit_bias = options.logit_bias;
   params.allowed_tokens = options.allowed_token_ids;
   params.logprobs = options.logprobs;
+  params.logprob_tokens = options.logprob_token_ids;
+  // The best of several answers is found by the log-probabilities of their tokens.
+  if (options.best_of > options.choices) params.logprobs = std::max(params.logprobs, 0);
   params.seed = options.seed.value_or(0);
 }
 
 bool BeginsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& prefix) {
   return tokens.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
+}
+
+size_t Offset(const std::string& text, std::string_view part) { return part.data() - text.data(); }
+
+// Cuts what a template wrote behind the last message's text, which may be stripped in it; where it
+// is not, the white space at its end stays (as in transformers).
+Status EndWithMessage(const std::string& message, std::vector<TextPiece>& pieces) {
+  const std::string_view stripped = Strip(message);
+  std::string rendered;
+  for (const TextPiece& piece : pieces) rendered += piece.text;
+  const size_t begin = rendered.rfind(stripped);
+  if (begin == std::string::npos) {
+    return FieldFault("continue_final_message",
+                      "cannot be done: the chat template does not write the last message's text");
+  }
+  const std::string_view with_end = std::string_view(message).substr(Offset(message, stripped));
+  const bool keeps_end = std::string_view(rendered).substr(begin).starts_with(with_end);
+  size_t left = begin + (keeps_end ? with_end.size() : stripped.size());
+  for (TextPiece& piece : pieces) {
+    if (piece.text.size() > left) piece.text.resize(left);
+    left -= piece.text.size();
+  }
+  return {};
+}
+
+// The model's template, or one that the request brings, which is made into `own`.
+Result<const ChatTemplate*> FindTemplate(const Conversation& conversation, const ServedModel& model,
+                                         std::unique_ptr<const ChatTemplate>& own) {
+  if (conversation.chat_template.empty()) return model.chat_template.get();
+  if (!model.takes_request_templates) {
+    return FieldFault("chat_template",
+                      "is taken by a server with --trust-request-chat-template alone");
+  }
+  Result<std::unique_ptr<const ChatTemplate>> compiled =
+      ChatTemplate::Compile(conversation.chat_template);
+  if (!compiled.ok()) return FieldFault("chat_template", compiled.status().message());
+  own = *std::move(compiled);
+  return own.get();
+}
+
+// Drops what `options` allows to drop of a prompt that is too long.
+Status Truncate(const RequestOptions& options, const PromptLimit& limit, int64_t context,
+                std::vector<int32_t>& prompt) {
+  if (!options.truncate_prompt_tokens) return {};
+  int64_t most = *options.truncate_prompt_tokens;
+  if (most > context) {
+    return FieldFault("truncate_prompt_tokens",
+                      StrCat("must be at most ", context, ", the context length, not ", most));
+  }
+  if (most == RequestOptions::kAsFits) most = std::max<int64_t>(1, context - limit.completion);
+  const auto excess = static_cast<int64_t>(prompt.size()) - most;
+  if (excess <= 0) return {};
+  const auto first = options.truncate_end ? prompt.end() - excess : prompt.begin();
+  prompt.erase(first, first + excess);
+  return {};
 }
 
 }  // namespace
@@ -92,11 +152,19 @@ Result<std::vector<TextPiece>> RenderConversation(const Conversation& conversati
   // Null when absent, as transformers has it: templates ask `tools is not none`.
   untrusted.Set("tools", conversation.tools);
   untrusted.Set("documents", conversation.documents);
-  Result<std::vector<TextPiece>> pieces = model.chat_template->Render(trusted, untrusted);
-  if (pieces.ok()) return pieces;
-  const Status& status = pieces.status();
-  return Status(status.code(), status.message(),
-                status.param().empty() ? "messages" : status.param());
+  std::unique_ptr<const ChatTemplate> own;
+  ERNE_ASSIGN_OR_RETURN(const ChatTemplate* chat_template, FindTemplate(conversation, model, own));
+  Result<std::vector<TextPiece>> pieces = chat_template->Render(trusted, untrusted);
+  if (!pieces.ok()) {
+    const Status& status = pieces.status();
+    return Status(status.code(), status.message(),
+                  status.param().empty() ? "messages" : status.param());
+  }
+  if (conversation.continue_final_message) {
+    const Json& last = conversation.messages.AsArray().back();
+    ERNE_RETURN_IF_ERROR(EndWithMessage(last.Find("content")->AsString(), *pieces));
+  }
+  return pieces;
 }
 
 Result<std::vector<int32_t>> EncodePrompt(std::span<const TextPiece> pieces, bool add_special,
@@ -128,6 +196,7 @@ Result<GenerationRequest> MakeGeneration(const RequestOptions& options, const Se
   generation.cache_salt = options.cache_salt;
   generation.prompt_logprobs = options.prompt_logprobs;
   generation.timeout_ms = options.timeout_ms;
+  generation.route_trace = options.show_expert_trace;
   generation.min_tokens = options.min_tokens;
   generation.stop_tokens = options.stop_token_ids;
   if (!options.ignore_eos) {
@@ -146,6 +215,7 @@ Status SetPrompt(std::vector<int32_t> prompt, const RequestOptions& options,
                  int64_t default_max_tokens, const PromptLimit& limit, const ServedModel& model,
                  GenerationRequest& generation) {
   const int64_t context = model.engine->max_context();
+  ERNE_RETURN_IF_ERROR(Truncate(options, limit, context, prompt));
   const auto length = static_cast<int64_t>(prompt.size());
   if (length == 0) {
     return InvalidArgument(StrCat("the prompt is empty: `", limit.prompt_field, "` gives no token"),

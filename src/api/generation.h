@@ -32,7 +32,8 @@ ModelFacts FindModelFacts(const ServedModel& model);
 inline constexpr RepetitionRule kOpenEndedRepetition = {
     .max_period = 512, .min_period = 1, .min_count = 8, .min_tokens = 1024};
 
-// The conversation as the chat template writes it. Faults name messages.
+// The conversation as the chat template writes it. Faults name messages, or the field that asks for
+// what cannot be done.
 Result<std::vector<TextPiece>> RenderConversation(const Conversation& conversation,
                                                   const ServedModel& model);
 
@@ -53,9 +54,10 @@ Result<std::vector<int32_t>> EncodePrompt(std::span<const TextPiece> pieces, boo
 Result<GenerationRequest> MakeGeneration(const RequestOptions& options, const ServedModel& model,
                                          const ModelFacts& facts);
 
-// Adds the prompt to what MakeGeneration made. max_tokens becomes what was asked for (1 for 0: the
-// engine always computes a token), else `default_max_tokens` or the room that is left. Faults name
-// `limit`'s fields: the prompt is empty or does not fit, or holds ids outside the vocabulary.
+// Adds the prompt, truncated as the request allows, to what MakeGeneration made. max_tokens becomes
+// what was asked for (1 for 0: the engine always computes a token), else `default_max_tokens` or
+// the room that is left. Faults name `limit`'s fields: the prompt is empty or does not fit, or
+// holds ids outside the vocabulary.
 Status SetPrompt(std::vector<int32_t> prompt, const RequestOptions& options,
                  int64_t default_max_tokens, const PromptLimit& limit, const ServedModel& model,
                  GenerationRequest& generation);

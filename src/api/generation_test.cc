@@ -99,6 +99,63 @@ TEST_F(GenerationTest, RoomForTheAnswer) {
   EXPECT_EQ(MakeWithPrompt({.min_tokens = 17}, Ids(10, 1), 16).status().param(), "min_tokens");
 }
 
+TEST_F(GenerationTest, PromptsAreCutOnRequestAlone) {
+  Ids prompt(100);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i);
+  EXPECT_EQ(MakeWithPrompt({}, prompt).status().param(), "prompt");
+  EXPECT_EQ(MakeWithPrompt({.truncate_prompt_tokens = 3}, prompt)->prompt, (Ids{97, 98, 99}));
+  EXPECT_EQ(MakeWithPrompt({.truncate_prompt_tokens = 3, .truncate_end = true}, prompt)->prompt,
+            (Ids{0, 1, 2}));
+  EXPECT_EQ(MakeWithPrompt({.truncate_prompt_tokens = 3}, {1, 2})->prompt, (Ids{1, 2}));
+  const auto fitted =
+      MakeWithPrompt({.truncate_prompt_tokens = RequestOptions::kAsFits, .max_tokens = 10}, prompt);
+  EXPECT_EQ(fitted->prompt.size(), 54u) << "a context of 64, less 10";
+  EXPECT_EQ(fitted->prompt.back(), 99);
+  EXPECT_EQ(MakeWithPrompt({.truncate_prompt_tokens = 65}, prompt).status().param(),
+            "truncate_prompt_tokens");
+}
+
+class PromptEnd : public GenerationTest {
+ protected:
+  Result<std::string> Render(const std::string& last, bool continued = true) {
+    Conversation conversation;
+    conversation.messages = Json(Json::Array{Json::Of({{"role", "user"}, {"content", "q"}}),
+                                             Json::Of({{"role", "assistant"}, {"content", last}})});
+    conversation.add_generation_prompt = false;
+    conversation.continue_final_message = continued;
+    conversation.chat_template = template_;
+    ERNE_ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces,
+                          RenderConversation(conversation, *model_));
+    std::string text;
+    for (const TextPiece& piece : pieces) text += piece.text;
+    return text;
+  }
+  std::string template_;
+};
+
+TEST_F(PromptEnd, IsTheLastMessageWhereTheModelIsToGoOn) {
+  EXPECT_TRUE(Render("q ok", /*continued=*/false)->ends_with("<|end_of_sentence|>"));
+  EXPECT_TRUE(Render("q ok")->ends_with("Assistant: q ok"));
+  EXPECT_TRUE(Render("so, ")->ends_with("Assistant: so, ")) << "its white space stays";
+}
+
+TEST_F(PromptEnd, ATemplateMayStripTheMessageOrLeaveItOut) {
+  model_->takes_request_templates = true;
+  template_ = "{% for m in messages %}[{{ m.content | trim }}]{% endfor %}";
+  EXPECT_EQ(*Render(" so, "), "[q][so,");
+  template_ = "{% for m in messages %}[{{ m.role }}]{% endfor %}";
+  EXPECT_EQ(Render("so").status().param(), "continue_final_message");
+}
+
+TEST_F(PromptEnd, ARequestsTemplateNeedsTrust) {
+  template_ = "{{ messages | length }} messages";
+  EXPECT_EQ(Render("x", false).status().param(), "chat_template");
+  model_->takes_request_templates = true;
+  EXPECT_EQ(*Render("x", false), "2 messages");
+  template_ = "{% if %}";
+  EXPECT_EQ(Render("x", false).status().param(), "chat_template");
+}
+
 TEST_F(GenerationTest, OpenEndedAnswersEndWhenTheyLoop) {
   EXPECT_EQ(Make({})->repetition.max_period, kOpenEndedRepetition.max_period);
   EXPECT_TRUE(ValidateRepetition(kOpenEndedRepetition).ok());

@@ -40,6 +40,7 @@ void AppendList(const Items& items, std::string& out, AppendItem append) {
 }  // namespace
 
 std::string LogprobWriter::Told(int32_t token, const char* mark) const {
+  if (as_ids_) return "token_id:" + std::to_string(token);
   const std::string bytes = tokenizer_.TokenBytes(token);
   if (FindInvalidUtf8(bytes) == std::string::npos) return bytes;
   std::string told = mark;

@@ -29,9 +29,9 @@ struct ScoredToken {
 // infinity.
 class LogprobWriter {
  public:
-  // `tokenizer` must outlive this.
-  LogprobWriter(const Tokenizer& tokenizer, bool skip_special)
-      : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  // `tokenizer` must outlive this. `as_ids`: a token is told as "token_id:5".
+  LogprobWriter(const Tokenizer& tokenizer, bool skip_special, bool as_ids = false)
+      : tokenizer_(tokenizer), skip_special_(skip_special), as_ids_(as_ids) {}
 
   // {"content":[{"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]},...],"refusal":null}.
   // `bytes` together are the answer: null for a token that is not shown.
@@ -52,6 +52,7 @@ class LogprobWriter {
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
+  bool as_ids_;
 };
 
 }  // namespace erne

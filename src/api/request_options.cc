@@ -17,14 +17,14 @@ constexpr size_t kMaxStops = 64;
 constexpr size_t kMaxBadWords = 128;
 constexpr size_t kMaxTextBytes = 16 * 1024;
 constexpr size_t kMaxStopTokens = 1024;
+// Each is told with every token.
+constexpr size_t kMaxLogprobTokens = 128;
 // Every answer of a request has a copy of its biases.
 constexpr size_t kMaxBiases = 4096;
 // OpenAI's limits; beyond them a bias is a ban or a command anyway.
 constexpr double kMaxBias = 100;
 // It is kept with every request.
 constexpr size_t kMaxSaltBytes = 256;
-// A client that has not come back by then will not.
-constexpr int64_t kMaxResumableSeconds = 60;
 
 std::optional<float> Number(const Json& body, std::string_view name) {
   const Json* value = Given(body, name);
@@ -153,6 +153,18 @@ Status ReadLogprobs(const Json& body, Endpoint endpoint, RequestOptions& options
   return {};
 }
 
+// Behind ReadLogprobs.
+Status ReadLogprobTokens(const Json& body, RequestOptions& options) {
+  std::vector<int32_t>& tokens = options.logprob_token_ids;
+  ERNE_RETURN_IF_ERROR(ReadTokens(body, "logprob_token_ids", tokens));
+  if (tokens.size() > kMaxLogprobTokens) {
+    return FieldFault("logprob_token_ids",
+                      StrCat("must hold at most ", kMaxLogprobTokens, " ids, not ", tokens.size()));
+  }
+  if (tokens.empty() || options.logprobs >= 0) return {};
+  return FieldFault("logprob_token_ids", "needs `logprobs`");
+}
+
 // Members of repetition_detection; the ranges are ValidateRepetition's.
 Status ReadRepetition(const Json& body, RequestOptions& options) {
   const Json* object = Given(body, "repetition_detection");
@@ -168,12 +180,7 @@ Status ReadRepetition(const Json& body, RequestOptions& options) {
                         StrCat("has no member ", Shown(Json(name)),
                                ", only max_pattern_size, min_pattern_size and min_count"));
     }
-    if (value.is_null()) continue;
-    if (!IsWhole(value)) {
-      return FieldFault(StrCat("repetition_detection.", name),
-                        StrCat("must be an integer, not ", Shown(value)));
-    }
-    *to = SmallInteger(value);
+    if (!value.is_null()) *to = SmallInteger(value);
   }
   if (rule.min_period == 0) rule.min_period = 1;  // vLLM's default
   ERNE_RETURN_IF_ERROR(ValidateRepetition(rule));
@@ -191,7 +198,6 @@ Status ReadEnds(const Json& body, RequestOptions& options) {
   if (const Json* least = Given(body, "min_tokens")) options.min_tokens = WholeValue(*least);
   options.ignore_eos = FlagMember(body, "ignore_eos", false);
   options.include_stop = FlagMember(body, "include_stop_str_in_output", false);
-  options.skip_special_tokens = FlagMember(body, "skip_special_tokens", true);
   ERNE_RETURN_IF_ERROR(ReadTexts(body, "stop", kMaxStops, options.stop));
   ERNE_RETURN_IF_ERROR(ReadTokens(body, "stop_token_ids", options.stop_token_ids));
   if (options.stop_token_ids.size() > kMaxStopTokens) {
@@ -203,29 +209,61 @@ Status ReadEnds(const Json& body, RequestOptions& options) {
 
 Status ReadStreaming(const Json& body, RequestOptions& options) {
   options.stream = FlagMember(body, "stream", false);
+  if (const Json* tokens = Given(body, "stream_interval")) {
+    options.stream_interval = WholeValue(*tokens);
+  }
   const Json* members = Given(body, "stream_options");
   if (members == nullptr) return {};
   if (!options.stream) return FieldFault("stream_options", "is for `stream`: true only");
-  for (const char* name : {"include_usage", "continuous_usage_stats"}) {
-    const Json* value = Given(*members, name);
-    if (value != nullptr && !value->is_bool()) {
-      return FieldFault(StrCat("stream_options.", name),
-                        StrCat("must be true or false, not ", value->KindName()));
-    }
-  }
   if (const Json* seconds = Given(*members, "resumable_seconds")) {
-    if (!IsWhole(*seconds) || WholeValue(*seconds) < 1 ||
-        WholeValue(*seconds) > kMaxResumableSeconds) {
-      return FieldFault(
-          "stream_options.resumable_seconds",
-          StrCat("must be an integer from 1 to ", kMaxResumableSeconds, ", not ", Shown(*seconds)));
-    }
     options.resumable_seconds = WholeValue(*seconds);
   }
   options.include_usage = FlagMember(*members, "include_usage", false);
   options.continuous_usage =
       options.include_usage && FlagMember(*members, "continuous_usage_stats", false);
   return {};
+}
+
+// How many answers are drawn, and how many of them are sent.
+Status ReadChoices(const Json& body, RequestOptions& options) {
+  if (const Json* n = Given(body, "n")) options.choices = WholeValue(*n);
+  options.best_of = options.choices;
+  const Json* best_of = Given(body, "best_of");
+  if (best_of == nullptr) return {};
+  options.best_of = WholeValue(*best_of);
+  if (options.best_of < options.choices) {
+    return FieldFault(
+        "best_of", StrCat("must be at least `n` (", options.choices, "), not ", options.best_of));
+  }
+  if (options.best_of > options.choices && FlagMember(body, "stream", false)) {
+    return FieldFault("best_of", "above `n` is not for `stream`: true: the choice comes last");
+  }
+  return {};
+}
+
+Status ReadTruncation(const Json& body, RequestOptions& options) {
+  if (const Json* most = Given(body, "truncate_prompt_tokens")) {
+    if (WholeValue(*most) == 0) {
+      return FieldFault("truncate_prompt_tokens", "must be -1 or at least 1, not 0");
+    }
+    options.truncate_prompt_tokens = WholeValue(*most);
+  }
+  const std::string side = TextMember(body, "truncation_side");
+  if (side != "" && side != "left" && side != "right") {
+    return FieldFault("truncation_side",
+                      StrCat("must be \"left\" or \"right\", not ", Shown(Json(side))));
+  }
+  options.truncate_end = side == "right";
+  return {};
+}
+
+// What an answer tells beside its text.
+void ReadDetails(const Json& body, RequestOptions& options) {
+  options.skip_special_tokens = FlagMember(body, "skip_special_tokens", true);
+  options.return_token_ids = FlagMember(body, "return_token_ids", false);
+  options.return_tokens_as_token_ids = FlagMember(body, "return_tokens_as_token_ids", false);
+  options.return_prompt_text = FlagMember(body, "return_prompt_text", false);
+  options.show_expert_trace = FlagMember(body, "show_expert_trace", false);
 }
 
 Status ReadScheduling(const Json& body, RequestOptions& options) {
@@ -277,12 +315,15 @@ Result<RequestOptions> ReadRequestOptions(const Json& body, Endpoint endpoint) {
   if (Given(body, "request_id") != nullptr && !IsUsableId(options.request_id)) {
     return FieldFault("request_id", "must be 1 to 128 letters, digits, '-', '_', '.' or ':'");
   }
-  if (const Json* n = Given(body, "n")) options.choices = WholeValue(*n);
+  ERNE_RETURN_IF_ERROR(ReadChoices(body, options));
+  ERNE_RETURN_IF_ERROR(ReadTruncation(body, options));
   ERNE_RETURN_IF_ERROR(ReadSampling(body, options));
   ERNE_RETURN_IF_ERROR(ReadLogprobs(body, endpoint, options));
+  ERNE_RETURN_IF_ERROR(ReadLogprobTokens(body, options));
   ERNE_RETURN_IF_ERROR(ReadEnds(body, options));
   ERNE_RETURN_IF_ERROR(ReadScheduling(body, options));
   ERNE_RETURN_IF_ERROR(ReadStreaming(body, options));
+  ReadDetails(body, options);
   ERNE_RETURN_IF_ERROR(CheckResponseFormat(body));
   return options;
 }

@@ -20,6 +20,8 @@ struct RequestOptions {
   std::string model = {};  // "": not said
   std::string request_id = {};
   int64_t choices = 1;  // for each prompt
+  int64_t best_of =
+      1;  // answers that are drawn for each prompt, to send `choices` of: at least that
 
   std::optional<float> temperature = {};
   std::optional<float> top_p = {};
@@ -34,6 +36,12 @@ struct RequestOptions {
   std::optional<uint64_t> seed = {};
   int32_t logprobs = -1;         // -1: none; else those of so many most probable tokens too
   int32_t prompt_logprobs = -1;  // the same of the prompt's tokens
+  std::vector<int32_t> logprob_token_ids = {};  // with logprobs: those of these tokens instead
+
+  // Tokens that a prompt may have at most, kAsFits: so many as fit; absent: a long one is an error.
+  static constexpr int64_t kAsFits = -1;
+  std::optional<int64_t> truncate_prompt_tokens = {};
+  bool truncate_end = false;  // drop the end of the prompt, not its beginning
 
   int64_t priority = 0;  // lower goes first
   std::string cache_salt = {};
@@ -49,9 +57,14 @@ struct RequestOptions {
   std::optional<RepetitionRule> repetition = {};  // not enabled when a request says: never
 
   bool skip_special_tokens = true;
+  bool return_token_ids = false;            // of the prompt and the answer
+  bool return_tokens_as_token_ids = false;  // in log-probabilities
+  bool return_prompt_text = false;
+  bool show_expert_trace = false;
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
+  int64_t stream_interval = 1;    // tokens in one chunk
   int64_t resumable_seconds = 0;  // 0: the stream ends with its connection
 };
 

@@ -1,6 +1,8 @@
 #include "api/schema.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/strings.h"
 #include "base/utf8.h"
@@ -37,9 +39,17 @@ constexpr RequestField kFields[] = {
 
     {"stream", kGenerating, kBoolean, kHonoured, "false",
      "Send the answer as server-sent events, token by token."},
-    {"stream_options", kGenerating, kObject, kHonoured, "",
-     "include_usage: a last chunk with the usage. continuous_usage_stats: usage in every chunk. "
-     "resumable_seconds: 1 to 60, in which a client that lost its connection may come back."},
+    {"stream_options", kGenerating, kObject, kHonoured, "", "For streams alone."},
+    {"stream_options.include_usage", kGenerating, kBoolean, kHonoured, "false",
+     "A last chunk with the usage."},
+    {"stream_options.continuous_usage_stats", kGenerating, kBoolean, kHonoured, "false",
+     "With include_usage: usage in every chunk."},
+    {"stream_options.include_obfuscation", kGenerating, kBoolean, kUnsupported, "false",
+     "Chunks are sent as long as they are."},
+    {"stream_options.resumable_seconds", kGenerating, kInteger, kHonoured, "",
+     "For so long a client that lost its connection may come back.", 1, 60},
+    {"stream_interval", kGenerating, kInteger, kHonoured, "1",
+     "Tokens in one chunk, but for the first, which has one.", 1},
     {"max_tokens", kC, kInteger, kHonoured, "",
      "Most tokens to answer with. Absent: the model's, else the rest of the context; an answer "
      "that runs in a circle then ends early (repetition_detection).",
@@ -52,6 +62,10 @@ constexpr RequestField kFields[] = {
      "No end token, stop text or loop ends the answer before so many tokens.", 0},
     {"n", kGenerating, kInteger, kHonoured, "1",
      "Number of answers to each prompt; answer i is drawn with seed + i.", 1, 64},
+    {"best_of", kGenerating, kInteger, kHonoured, "",
+     "Draw so many answers, and send the n whose tokens are the most probable on average; not with "
+     "stream. Default: n.",
+     1, 64},
     {"temperature", kGenerating, kNumber, kHonoured, "1",
      "0: always the most probable token. Default: the model's, else 1.", 0, 1e6},
     {"top_p", kGenerating, kNumber, kHonoured, "1",
@@ -88,19 +102,37 @@ constexpr RequestField kFields[] = {
     {"ignore_eos", kGenerating, kBoolean, kHonoured, "false", "Go on past the model's end tokens."},
     {"repetition_detection", kGenerating, kObject, kHonoured, "",
      "End the answer (finish_reason stop, stop_reason repetition) when it ends with the same "
-     "min_pattern_size (1) to max_pattern_size (at most 1024; 0: never) tokens min_count (at least "
-     "2) times in a row."},
+     "tokens "
+     "several times in a row."},
+    {"repetition_detection.max_pattern_size", kGenerating, kInteger, kHonoured, "",
+     "Most tokens of what is repeated; 0: never.", 0, 1024},
+    {"repetition_detection.min_pattern_size", kGenerating, kInteger, kHonoured, "1",
+     "Fewest tokens of what is repeated.", 0},
+    {"repetition_detection.min_count", kGenerating, kInteger, kHonoured, "",
+     "How often in a row; at least 2.", 0},
     {"logprobs", kC, kBoolean, kHonoured, "false", "Log-probability of each token."},
     {"top_logprobs", kC, kInteger, kHonoured, "0",
      "With logprobs: also those of so many most probable tokens.", 0, 20},
     {"logprobs", kT, kInteger, kHonoured, "",
      "Log-probability of each token and of so many most probable ones.", 0, 20},
+    {"logprob_token_ids", kGenerating, kArray, kHonoured, "",
+     "With logprobs: those of these tokens (at most 128) instead of the most probable ones."},
     {"prompt_logprobs", kGenerating, kInteger, kHonoured, "",
      "Log-probability of each of the prompt's tokens and of so many most probable ones there; not "
      "with stream.",
      0, 20},
     {"echo", kT, kBoolean, kHonoured, "false",
      "Begin the answer with the prompt; with logprobs those of its tokens too."},
+    {"echo", kC, kBoolean, kHonoured, "false",
+     "Begin the answer with the last message, if that is the assistant's."},
+    {"return_token_ids", kGenerating, kBoolean, kHonoured, "false",
+     "Also the ids of the prompt's and of the answer's tokens."},
+    {"return_tokens_as_token_ids", kGenerating, kBoolean, kHonoured, "false",
+     "Log-probabilities name tokens as token_id:ID."},
+    {"return_prompt_text", kC, kBoolean, kHonoured, "false",
+     "Also the prompt as the model reads it (prompt_text), control tokens included."},
+    {"show_expert_trace", kGenerating, kBoolean, kHonoured, "false",
+     "Also which experts of each layer computed the answer (expert_trace)."},
     {"skip_special_tokens", kGenerating, kBoolean, kHonoured, "true",
      "Leave control tokens out of the text."},
     {"request_id", kGenerating, kString, kHonoured, "",
@@ -121,8 +153,17 @@ constexpr RequestField kFields[] = {
      "false for messages."},
     {"add_generation_prompt", kC | kK, kBoolean, kHonoured, "true",
      "End the prompt with the beginning of an assistant turn."},
+    {"continue_final_message", kC | kK, kBoolean, kHonoured, "false",
+     "End the prompt with the last message's text, for the model to go on with; not with "
+     "add_generation_prompt."},
+    {"chat_template", kC | kK, kString, kHonoured, "",
+     "A chat template for this request; needs the server's flag --trust-request-chat-template."},
     {"chat_template_kwargs", kC | kK, kObject, kHonoured, "",
      "More variables for the chat template."},
+    {"truncate_prompt_tokens", kGenerating, kInteger, kHonoured, "",
+     "Drop the beginning of a prompt that has more tokens than this; -1: than fit.", -1},
+    {"truncation_side", kGenerating, kString, kHonoured, "\"left\"",
+     "With truncate_prompt_tokens: right drops the end instead."},
     {"documents", kC, kArray, kHonoured, "", "Documents for the chat template (retrieval)."},
     {"reasoning_effort", kC, kString, kHonoured, "", "Handed to the chat template."},
     {"tools", kC, kArray, kHonoured, "[]",
@@ -144,13 +185,12 @@ constexpr RequestField kFields[] = {
     {"spaces_between_special_tokens", kGenerating, kBoolean, kAccepted, "",
      "No spaces are ever added."},
 
-    {"suffix", kT, kString, kUnsupported, "", "What comes after the answer."},
-    {"best_of", kGenerating, kInteger, kUnsupported, "1", "Candidates to choose from.", 1},
-    {"use_beam_search", kGenerating, kBoolean, kUnsupported, "false", "Beam search."},
-    {"length_penalty", kGenerating, kNumber, kUnsupported, "1", "Beam search."},
-    {"logprob_token_ids", kGenerating, kArray, kUnsupported, "",
-     "Tokens to give probabilities of."},
-    {"prompt_embeds", kT, kAny, kUnsupported, "", "A prompt of vectors."},
+    {"suffix", kT, kString, kUnsupported, "", "Models here go on from a text; they fill no gaps."},
+    {"use_beam_search", kGenerating, kBoolean, kUnsupported, "false",
+     "There is no beam search; best_of chooses among drawn answers."},
+    {"length_penalty", kGenerating, kNumber, kUnsupported, "1", "It belongs to beam search."},
+    {"watermarking", kGenerating, kAny, kUnsupported, "false", "Answers carry no watermark."},
+    {"prompt_embeds", kT, kAny, kUnsupported, "", "Prompts are text or token ids."},
     {"guided_json", kGenerating, kAny, kUnsupported, "", "Answers of a JSON schema."},
     {"guided_regex", kGenerating, kString, kUnsupported, "", "Answers of a regular expression."},
     {"guided_choice", kGenerating, kArray, kUnsupported, "", "One of several answers."},
@@ -159,24 +199,11 @@ constexpr RequestField kFields[] = {
     {"functions", kC, kArray, kUnsupported, "[]", "The old form of tools."},
     {"function_call", kC, kStringOrObject, kUnsupported, "\"none\"",
      "The old form of tool_choice."},
-    {"echo", kC, kBoolean, kUnsupported, "false", "Begin the answer with the last message."},
-    {"continue_final_message", kC | kK, kBoolean, kUnsupported, "false",
-     "Go on with the last message."},
-    {"chat_template", kC | kK, kString, kUnsupported, "", "A template of the request's own."},
-    {"truncate_prompt_tokens", kGenerating, kInteger, kUnsupported, "",
-     "Cut the prompt. Nothing is ever cut silently here."},
-    {"truncation_side", kGenerating, kString, kUnsupported, "", "Cut the prompt."},
     {"include_reasoning", kC, kBoolean, kUnsupported, "true", "Reasoning is not split off yet."},
     {"thinking_token_budget", kC, kInteger, kUnsupported, "", "Most tokens of reasoning."},
-    {"return_token_ids", kGenerating, kBoolean, kUnsupported, "false",
-     "Token ids beside the text."},
-    {"return_tokens_as_token_ids", kGenerating, kBoolean, kUnsupported, "false",
-     "Token ids in the probabilities."},
-    {"return_prompt_text", kC, kBoolean, kUnsupported, "false",
-     "The rendered prompt in the answer."},
-    {"kv_transfer_params", kGenerating, kObject, kUnsupported, "", "Prefill on another server."},
-    {"vllm_xargs", kGenerating, kObject, kUnsupported, "{}", "Arguments of vLLM's plugins."},
-    {"stream_interval", kGenerating, kInteger, kUnsupported, "1", "Tokens in one chunk.", 1},
+    {"kv_transfer_params", kGenerating, kObject, kUnsupported, "",
+     "Prompts and answers are computed on one server."},
+    {"vllm_xargs", kGenerating, kObject, kUnsupported, "{}", "There are no plugins."},
     {"modalities", kC, kArray, kUnsupported, "[\"text\"]", "Answers are text."},
     {"audio", kC, kObject, kUnsupported, "", "Answers are text."},
     {"web_search_options", kC, kObject, kUnsupported, "", "There is no web search."},
@@ -269,7 +296,7 @@ Status CheckField(const RequestField& field, const Json& value) {
   if (field.kind == kInteger || field.kind == kNumber)
     ERNE_RETURN_IF_ERROR(CheckRange(field, value));
   if (field.use == kUnsupported && !IsNeutral(field, value)) {
-    return InvalidArgument(StrCat("`", field.name, "` is not supported yet: leave it out"),
+    return InvalidArgument(StrCat("`", field.name, "` is not supported: leave it out. ", field.doc),
                            std::string(field.name));
   }
   return {};
@@ -283,20 +310,39 @@ const RequestField* FindField(Endpoint endpoint, std::string_view name) {
   return nullptr;
 }
 
+// The rows of the members of field `name`.
+bool HasMemberRows(Endpoint endpoint, std::string_view name) {
+  const std::string prefix = StrCat(name, ".");
+  return std::any_of(std::begin(kFields), std::end(kFields), [&](const RequestField& field) {
+    return field.IsFor(endpoint) && field.name.starts_with(prefix);
+  });
+}
+
+Status CheckNamed(const Json& object, std::string_view prefix, Endpoint endpoint,
+                  std::vector<std::string>& unknown) {
+  for (const auto& [name, value] : object.AsObject()) {
+    const std::string full = StrCat(prefix, name);
+    // A dot in a member's own name means no member of a member.
+    const bool dotted = name.find('.') != std::string::npos;
+    const RequestField* known = dotted ? nullptr : FindField(endpoint, full);
+    if (known == nullptr) {
+      unknown.push_back(full);
+    } else if (!value.is_null()) {
+      ERNE_RETURN_IF_ERROR(CheckField(*known, value));
+      if (value.is_object() && HasMemberRows(endpoint, full)) {
+        ERNE_RETURN_IF_ERROR(CheckNamed(value, full + ".", endpoint, unknown));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const RequestField> RequestFields() { return kFields; }
 
 Status CheckFields(const Json& body, Endpoint endpoint, std::vector<std::string>& unknown) {
-  for (const auto& [name, value] : body.AsObject()) {
-    const RequestField* known = FindField(endpoint, name);
-    if (known == nullptr) {
-      unknown.push_back(name);
-    } else if (!value.is_null()) {
-      ERNE_RETURN_IF_ERROR(CheckField(*known, value));
-    }
-  }
-  return {};
+  return CheckNamed(body, "", endpoint, unknown);
 }
 
 Result<Json> ParseBody(std::string_view body, Endpoint endpoint,

@@ -43,14 +43,14 @@ enum class FieldUse {
 };
 
 struct RequestField {
-  std::string_view name;
+  std::string_view name;   // of a member of an object: "stream_options.include_usage"
   unsigned endpoints = 0;  // bits of Endpoint
   FieldKind kind = FieldKind::kAny;
   FieldUse use = FieldUse::kHonoured;
   // The value that an absent field stands for, as JSON; "" when the model or the request decides.
   // For kUnsupported the one value, besides null, that may be written out.
   std::string_view neutral;
-  std::string_view doc;
+  std::string_view doc;  // of kUnsupported: why
   // Numbers only.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -63,7 +63,8 @@ struct RequestField {
 // endpoint at most.
 std::span<const RequestField> RequestFields();
 
-// Checks the members of `body`, an object, against the table. A fault is an InvalidArgument that
+// Checks the members of `body`, an object, against the table, and the members of members that the
+// table describes. A fault is an InvalidArgument that
 // names the field (also as param), what it may be and what was found. null counts as absent. Names
 // that the endpoint does not know go to `unknown`.
 Status CheckFields(const Json& body, Endpoint endpoint, std::vector<std::string>& unknown);

@@ -45,6 +45,8 @@ struct ServedModel {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const ChatTemplate> chat_template;
+  bool takes_request_templates =
+      false;  // chat_template in a request (--trust-request-chat-template)
   Json template_variables =
       Json::MakeObject();  // trusted: bos_token, eos_token, cls_token, sep_token, ...
   GenerationDefaults defaults;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "api/answer_plan.h"
 #include "api/answer_session.h"
 #include "api/auth.h"
 #include "api/chat_format.h"
@@ -19,6 +20,7 @@
 #include "api/generation.h"
 #include "api/measured_writer.h"
 #include "api/model_observer.h"
+#include "api/openapi.h"
 #include "api/request_id.h"
 #include "api/resumable_stream.h"
 #include "api/schema.h"
@@ -95,7 +97,7 @@ std::string KnownMethod(const std::string& method) {
 
 // For probes: no key is asked, and they fill no log.
 bool IsHealthPath(std::string_view path) {
-  return path == "/health" || path == "/health/live" || path == "/health/ready";
+  return path == "/health" || path == "/health/live" || path == "/health/ready" || path == "/ping";
 }
 
 // Before anything of the request is read: Submit decides, but costs more.
@@ -137,19 +139,6 @@ Status ModelNotFound(const std::string& asked, const std::vector<std::string>& n
                   "model");
 }
 
-// What is to be computed for one request.
-struct AnswerPlan {
-  RequestOptions options;
-  std::string id;      // of the answer
-  int64_t owner = -1;  // of a resumable stream: the number of the API key
-  bool is_chat = false;
-  struct Prompt {
-    GenerationRequest generation;
-    std::shared_ptr<const Echo> echo;  // null: none
-  };
-  std::vector<Prompt> prompts;
-};
-
 Status CheckModel(const std::string& asked, const ServedModel& model) {
   if (asked.empty() || FindsModel(model.names, asked)) return {};
   return ModelNotFound(asked, model.names);
@@ -186,31 +175,6 @@ std::string AnswerId(std::string_view prefix, const RequestOptions& options,
 
 // 0: none.
 int64_t ShorterTimeout(int64_t a, int64_t b) { return a == 0 || b == 0 ? a + b : std::min(a, b); }
-
-AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& facts) {
-  const RequestOptions& options = plan.options;
-  AnswerSessionOptions session = {
-      .stop = options.stop,
-      .min_tokens = options.min_tokens,
-      .include_stop = options.include_stop,
-      .primary_end_token = facts.end_tokens.empty() ? -1 : facts.end_tokens.front(),
-      .skip_special_tokens = options.skip_special_tokens,
-      .logprobs = options.logprobs,
-      .prompt_logprobs = options.prompt_logprobs,
-      .prompt_only = options.max_tokens == 0,
-      .stream = options.stream,
-      .include_usage = options.include_usage,
-      .continuous_usage = options.continuous_usage};
-  for (const AnswerPlan::Prompt& prompt : plan.prompts) {
-    const auto tokens = static_cast<int64_t>(prompt.generation.prompt.size());
-    session.prompt_tokens += tokens;
-    for (int64_t i = 0; i < options.choices; ++i) {
-      session.choices.push_back(
-          {.prompt_tokens = tokens, .echo = prompt.echo, .counts_prompt = i == 0});
-    }
-  }
-  return session;
-}
 
 }  // namespace
 
@@ -272,6 +236,7 @@ class Service::Impl {
   void Live(const HttpRequest& request, const Reply& reply);
   void MetricsText(const HttpRequest& request, const Reply& reply);
   void Version(const HttpRequest& request, const Reply& reply);
+  void OpenApi(const HttpRequest& request, const Reply& reply);
   void ListModels(const HttpRequest& request, const Reply& reply);
   void ShowModel(const HttpRequest& request, const Reply& reply);
   void ResumeStream(const HttpRequest& request, const Reply& reply);
@@ -309,8 +274,10 @@ const Service::Impl::Route Service::Impl::kRoutes[] = {
     {"/health", "GET", &Impl::Health},  // GET includes HEAD: http leaves the body out
     {"/health/live", "GET", &Impl::Live},
     {"/health/ready", "GET", &Impl::Health},
+    {"/ping", "GET", &Impl::Health},  // as SageMaker and its kind ask
     {"/metrics", "GET", &Impl::MetricsText},
     {"/version", "GET", &Impl::Version},
+    {"/openapi.json", "GET", &Impl::OpenApi},
     {"/v1/models", "GET", &Impl::ListModels},
     {"/v1/chat/completions", "POST", &Impl::ChatCompletions},
     {"/v1/completions", "POST", &Impl::Completions},
@@ -477,6 +444,10 @@ void Service::Impl::Version(const HttpRequest&, const Reply& reply) {
   reply.SendJson(200, Json::Of({{"version", ERNE_VERSION}}));
 }
 
+void Service::Impl::OpenApi(const HttpRequest&, const Reply& reply) {
+  reply.SendJson(200, OpenApiDocument());
+}
+
 // While loading the list is empty: it holds what answers now.
 void Service::Impl::ListModels(const HttpRequest&, const Reply& reply) {
   Json cards = Json::MakeArray();
@@ -564,10 +535,9 @@ Status Service::Impl::StartChat(const std::shared_ptr<ReadyModel>& ready_model,
                   .id = AnswerId("chatcmpl-", options, request, reply),
                   .owner = KeyNumber(request, options_.api_keys),
                   .is_chat = true,
-                  .prompts = {{std::move(generation), nullptr}}};
-  auto format =
-      std::make_unique<ChatFormat>(plan.id, UnixSeconds(), model.names.front(),
-                                   LogprobWriter(*model.tokenizer, options.skip_special_tokens));
+                  .prompts = {{std::move(generation), EchoOf(chat)}}};
+  auto format = std::make_unique<ChatFormat>(plan.id, UnixSeconds(), model.names.front(),
+                                             LogprobsFor(options, model));
   return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
 }
 
@@ -595,20 +565,21 @@ Status Service::Impl::StartCompletions(const std::shared_ptr<ReadyModel>& ready_
     const PromptLimit limit = {.completion = std::max<int64_t>(1, options.max_tokens.value_or(1)),
                                .prompt_field = completion.PromptField(i),
                                .completion_field = options.max_tokens_field};
-    AnswerPlan::Prompt prompt{.generation = shared, .echo = nullptr};
+    AnswerPlan::Prompt prompt{.generation = shared};
     ERNE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
                           EncodeCompletionPrompt(completion, i, limit, model, facts));
+    const size_t whole = tokens.size();
     ERNE_RETURN_IF_ERROR(SetPrompt(std::move(tokens), options, CompletionRequest::kDefaultMaxTokens,
                                    limit, model, prompt.generation));
     if (completion.echo) {
-      prompt.echo =
-          std::make_shared<Echo>(MakeEcho(completion, i, prompt.generation.prompt, model));
+      const std::vector<int32_t>& left = prompt.generation.prompt;
+      prompt.echo = std::make_shared<Echo>(
+          MakeEcho(completion, i, left, /*truncated=*/left.size() < whole, model));
     }
     plan.prompts.push_back(std::move(prompt));
   }
-  auto format = std::make_unique<CompletionFormat>(
-      plan.id, UnixSeconds(), model.names.front(),
-      LogprobWriter(*model.tokenizer, options.skip_special_tokens));
+  auto format = std::make_unique<CompletionFormat>(plan.id, UnixSeconds(), model.names.front(),
+                                                   LogprobsFor(options, model));
   return StartAnswers(std::move(plan), std::move(format), ready_model, reply);
 }
 
@@ -616,7 +587,8 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
                                    const std::shared_ptr<ReadyModel>& ready_model,
                                    const Reply& reply) {
   const ServedModel& model = *ready_model->model;
-  const auto answers = static_cast<int64_t>(plan.prompts.size()) * plan.options.choices;
+  const int64_t drawn = plan.options.best_of;
+  const auto answers = static_cast<int64_t>(plan.prompts.size()) * drawn;
   if (answers > model.engine->max_requests()) {  // trying again would not help
     return InvalidArgument(StrCat("the request asks for ", answers,
                                   " answers, and this server takes ", model.engine->max_requests(),
@@ -629,15 +601,16 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
         writer, streams_.Open({.owner = plan.owner, .id = plan.id},
                               std::chrono::seconds(plan.options.resumable_seconds), writer));
   }
-  const auto session = AnswerSession::Create(std::move(writer), std::move(format), *model.tokenizer,
-                                             ready_model, SessionOptions(plan, ready_model->facts));
+  const auto session =
+      AnswerSession::Create(std::move(writer), std::move(format), *model.tokenizer, ready_model,
+                            SessionOptions(plan, ready_model->facts, model));
   int64_t index = 0;
   for (AnswerPlan::Prompt& prompt : plan.prompts) {
     GenerationRequest& generation = prompt.generation;
     // Each prompt draws as it would alone; equal prompts without a seed have answers of their own.
     if (!plan.options.seed) generation.sampling.seed = RandomBits();
     generation.timeout_ms = ShorterTimeout(generation.timeout_ms, options_.request_timeout_ms);
-    for (int64_t i = 0; i < plan.options.choices; ++i) {
+    for (int64_t i = 0; i < drawn; ++i) {
       generation.id = answers == 1 ? plan.id : StrCat(plan.id, "-", index);
       // The session cancels the earlier ones when it goes without having been started.
       ERNE_RETURN_IF_ERROR(model.engine->Submit(generation, session->stream(index++)));

@@ -28,9 +28,10 @@ struct ServiceOptions {
 
 // Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models
 // (and /v1/models/{id}), /v1/streams/{id} (resumable_stream.h), /health (and /health/live,
-// /health/ready), /metrics, /version, and the page's static files. Starts in the state "loading":
-// /health answers 503 with progress, completions 503 with Retry-After. /health turns 503 again when
-// the engine hangs or all of its steps fail. What is ready is watched by a Monitor. Thread-safe.
+// /health/ready), /ping, /metrics, /version, /openapi.json, and the page's static files. Starts in
+// the state "loading": /health answers 503 with progress, completions 503 with Retry-After. /health
+// turns 503 again when the engine hangs or all of its steps fail. What is ready is watched by a
+// Monitor. Thread-safe.
 class Service : public HttpHandler {
  public:
   explicit Service(ServiceOptions options);

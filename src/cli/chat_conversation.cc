@@ -20,12 +20,22 @@ constexpr std::string_view kNotSettings[] = {"model",
                                              "messages",
                                              "stream",
                                              "stream_options",
+                                             "stream_interval",
                                              "n",
+                                             "best_of",
                                              "tools",
                                              "tool_choice",
                                              "documents",
                                              "logprobs",
                                              "top_logprobs",
+                                             "logprob_token_ids",
+                                             "echo",
+                                             "return_token_ids",
+                                             "return_tokens_as_token_ids",
+                                             "return_prompt_text",
+                                             "show_expert_trace",
+                                             "chat_template",
+                                             "continue_final_message",
                                              "request_id",
                                              "response_format",
                                              "add_generation_prompt",
@@ -33,7 +43,9 @@ constexpr std::string_view kNotSettings[] = {"model",
 
 const RequestField* FindSetting(std::string_view name) {
   for (const RequestField& field : RequestFields()) {
-    if (field.name == name && field.IsFor(Endpoint::kChat) && field.use == FieldUse::kHonoured &&
+    // Members of a field ("stream_options.include_usage") are not set one by one.
+    if (field.name == name && name.find('.') == name.npos && field.IsFor(Endpoint::kChat) &&
+        field.use == FieldUse::kHonoured &&
         std::find(std::begin(kNotSettings), std::end(kNotSettings), name) ==
             std::end(kNotSettings)) {
       return &field;

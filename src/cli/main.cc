@@ -15,6 +15,7 @@
 #ifdef ERNE_HAVE_SERVER
 #include "cli/bench_serve.h"
 #include "cli/chat.h"
+#include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/model_files.h"
 #include "cli/serve.h"
@@ -43,6 +44,7 @@ constexpr auto RunServe = NotInCore;
 constexpr auto RunChat = NotInCore;
 constexpr auto RunInspect = NotInCore;
 constexpr auto RunTokenize = NotInCore;
+constexpr auto RunFields = NotInCore;
 #endif
 
 int RunBenchHere(const std::vector<std::string>& arguments) {
@@ -67,6 +69,7 @@ const std::vector<Subcommand>& Subcommands() {
       {"tokenize",
        {"turn a text into token ids, and back", "把文本转换成 token id，或转换回来"},
        RunTokenize},
+      {"fields", {"list the fields that requests may have", "列出请求可以使用的字段"}, RunFields},
       {"health",
        {"ask a running server whether it is healthy", "询问运行中的服务是否正常"},
        RunHealth},

@@ -96,7 +96,6 @@ const std::vector<RefusedFlag>& RefusedFlags() {
       {"reasoning-parser", false, "reasoning is not split from the answer in this version"},
       {"enable-force-include-usage", true, "ask for usage with stream_options.include_usage"},
       {"return-tokens-as-token-ids", true, "answers hold text"},
-      {"trust-request-chat-template", true, "requests cannot bring a template"},
       {"default-chat-template-kwargs", false, "send chat_template_kwargs in the request"},
       {"chat-template-content-format", false, "templates get text", {"auto", "string"}},
       {"response-role", false, "answers carry the role assistant", {"assistant"}},
@@ -139,6 +138,10 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags.Add(
       "chat-template", &options.chat_template, "FILE",
       {"Jinja template in place of the model's own", "用此 Jinja 模板代替模型自带的对话模板"});
+  flags.Add("trust-request-chat-template", &options.trust_request_chat_template,
+            {"Lets requests bring a chat template (chat_template); whoever may ask can then write "
+             "control tokens",
+             "允许请求自带对话模板（chat_template）；这样请求方就能写出控制 token"});
   flags.Add(
       "generation-config", &options.generation_config, "auto|vllm|DIR",
       {"auto: sampling defaults from the model's generation_config.json; vllm: OpenAI's "

@@ -17,6 +17,7 @@ struct ServeOptions {
   std::string model;  // empty: the embedded erne-mini
   std::vector<std::string> served_names;
   std::string chat_template;  // file; empty: the model's own
+  bool trust_request_chat_template = false;
 
   std::string host = "127.0.0.1";
   int64_t port = 8000;

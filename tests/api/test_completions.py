@@ -111,7 +111,7 @@ BAD = {
     "second id outside": ({"prompt": [[1], [99999999]]}, "prompt[1]"),
     "negative id": ({"prompt": [[1], [-5]]}, "prompt[1][0]"),
     "suffix": ({"suffix": "x"}, "suffix"),
-    "best_of": ({"best_of": 3}, "best_of"),
+    "best_of below n": ({"n": 3, "best_of": 2}, "best_of"),
     "logprobs above 20": ({"logprobs": 21}, "logprobs"),
     "max_tokens": ({"max_tokens": 0}, "max_tokens"),
     "prompt_logprobs in a stream": ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
