@@ -18,6 +18,7 @@
 #include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/model_files.h"
+#include "cli/run_batch.h"
 #include "cli/serve.h"
 #include "cli/tokenize.h"
 #endif
@@ -45,6 +46,7 @@ constexpr auto RunChat = NotInCore;
 constexpr auto RunInspect = NotInCore;
 constexpr auto RunTokenize = NotInCore;
 constexpr auto RunFields = NotInCore;
+constexpr auto RunBatch = NotInCore;
 #endif
 
 int RunBenchHere(const std::vector<std::string>& arguments) {
@@ -63,6 +65,9 @@ const std::vector<Subcommand>& Subcommands() {
         "运行模型，提供兼容 OpenAI 的 API 和聊天页面"},
        RunServe},
       {"chat", {"talk with a model in the terminal", "在终端里与模型对话"}, RunChat},
+      {"run-batch",
+       {"answer the requests of a file", "回答一个文件中的全部请求"},
+       RunBatch},
       {"inspect",
        {"tell what a model is made of and how much memory it takes", "说明模型的结构和所需内存"},
        RunInspect},

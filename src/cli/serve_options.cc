@@ -370,31 +370,33 @@ void AddMemoryFlags(FlagTable& flags, ServeOptions& options) {
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
 }
 
-Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& arguments,
-                                         Language language) {
-  ServeCommandLine line;
+Status ParseModelFlags(FlagTable& flags, const std::vector<std::string>& arguments,
+                       ServeOptions& options) {
   Raw raw;
-  FlagTable flags(
-      "erne serve [MODEL] [flags]",
-      {"Serves a model with an OpenAI-compatible API and a chat page. Without MODEL it serves the "
-       "embedded erne-mini.",
-       "运行模型，提供兼容 OpenAI 的 API 和聊天页面。不给 MODEL 时使用内置的 erne-mini。"});
   flags.Positional(&raw.positional, 1);
-  AddModelFlags(flags, line.options, raw);
-  AddMemoryFlags(flags, line.options);
-  AddServerFlags(flags, line.options);
-  AddEngineFlags(flags, line.options, raw);
-  AddLogFlags(flags, line.options, raw);
+  AddModelFlags(flags, options, raw);
+  AddMemoryFlags(flags, options);
+  AddEngineFlags(flags, options, raw);
+  AddLogFlags(flags, options, raw);
   for (const TolerantFlag& flag : kTolerated) flags.Tolerate(flag.name, flag.is_switch, flag.why);
   for (const RefusedFlag& flag : RefusedFlags()) {
     flags.Refuse(flag.name, flag.is_switch, flag.why, flag.harmless);
   }
   ERNE_RETURN_IF_ERROR(flags.Parse(arguments));
-  if (flags.help_requested()) {
-    line.help = flags.Help(language);
-    return line;
-  }
-  ERNE_RETURN_IF_ERROR(Check(flags, raw, line.options));
+  return flags.help_requested() ? Status() : Check(flags, raw, options);
+}
+
+Result<ServeCommandLine> ParseServeFlags(const std::vector<std::string>& arguments,
+                                         Language language) {
+  ServeCommandLine line;
+  FlagTable flags(
+      "erne serve [MODEL] [flags]",
+      {"Serves a model with an OpenAI-compatible API and a chat page. Without MODEL it serves the "
+       "embedded erne-mini.",
+       "运行模型，提供兼容 OpenAI 的 API 和聊天页面。不给 MODEL 时使用内置的 erne-mini。"});
+  AddServerFlags(flags, line.options);
+  ERNE_RETURN_IF_ERROR(ParseModelFlags(flags, arguments, line.options));
+  if (flags.help_requested()) line.help = flags.Help(language);
   return line;
 }
 

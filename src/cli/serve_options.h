@@ -56,6 +56,12 @@ struct ServeOptions {
 // kv-cache-memory and kv-cache-dtype.
 void AddMemoryFlags(FlagTable& flags, ServeOptions& options);
 
+// Parses a command line with the flags of `erne serve` that say what is served and how it is
+// computed, beside those that `flags` has already. An error names the flag and its value; nothing
+// is checked where help is asked for.
+Status ParseModelFlags(FlagTable& flags, const std::vector<std::string>& arguments,
+                       ServeOptions& options);
+
 struct ServeCommandLine {
   ServeOptions options;
   std::string help;  // not empty: print it and end
