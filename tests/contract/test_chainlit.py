@@ -16,10 +16,9 @@ import urllib.request
 import pytest
 
 from erne_server import SOURCE, Server, free_port
+from python_packages import bin_with
 
 APP = SOURCE / "examples/chainlit/app.py"
-REQUIREMENTS = SOURCE / "tests/requirements-chainlit.txt"
-VENV = SOURCE / ".cache/chainlit-venv"
 START_TIMEOUT_S = 120
 
 
@@ -72,17 +71,7 @@ def test_row_31_the_app_asks_at_the_tutorials_address(monkeypatch):
 
 @pytest.fixture(scope="module")
 def chainlit_bin():
-    """The programs of a Python environment with Chainlit, made once."""
-    wanted, made = REQUIREMENTS.read_text(), VENV / "requirements.txt"
-    if not made.exists() or made.read_text() != wanted:
-        shutil.rmtree(VENV, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        done = subprocess.run([VENV / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"Chainlit cannot be installed here: {done.stderr.strip()[-300:]}")
-        made.write_text(wanted)
-    return VENV / "bin"
+    return bin_with("chainlit")
 
 
 def wait_for(url, process, log):
