@@ -29,6 +29,14 @@ void CheckOptions(const RequestOptions& options, int64_t least_tokens) {
     ERNE_CHECK(entry.token >= 0 && entry.bias >= -100 && entry.bias <= 100);
   }
   if (options.repetition) ERNE_CHECK(ValidateRepetition(*options.repetition).ok());
+  ERNE_CHECK(options.best_of >= options.choices && options.best_of <= 64);
+  ERNE_CHECK(options.best_of == options.choices || !options.stream);
+  ERNE_CHECK(options.stream_interval >= 1);
+  ERNE_CHECK(options.resumable_seconds >= 0 && options.resumable_seconds <= 60);
+  ERNE_CHECK(options.resumable_seconds == 0 || options.stream);
+  ERNE_CHECK(options.logprob_token_ids.empty() || options.logprobs >= 0);
+  const int64_t most = options.truncate_prompt_tokens.value_or(1);
+  ERNE_CHECK(most == RequestOptions::kAsFits || most >= 1);
 }
 
 void CheckChat(std::string_view body) {
@@ -39,6 +47,8 @@ void CheckChat(std::string_view body) {
   for (const Json& message : request->conversation.messages.AsArray()) {
     ERNE_CHECK(message.Find("role")->is_string() && message.Find("content")->is_string());
   }
+  const Conversation& conversation = request->conversation;
+  ERNE_CHECK(!(conversation.continue_final_message && conversation.add_generation_prompt));
 }
 
 void CheckCompletion(std::string_view body) {
@@ -48,7 +58,7 @@ void CheckCompletion(std::string_view body) {
   CheckOptions(request->options, request->echo ? 0 : 1);
   ERNE_CHECK(!request->prompts.empty());
   const auto prompts = static_cast<int64_t>(request->prompts.size());
-  ERNE_CHECK(prompts * request->options.choices <= CompletionRequest::kMaxAnswers);
+  ERNE_CHECK(prompts * request->options.best_of <= CompletionRequest::kMaxAnswers);
   for (const CompletionPrompt& prompt : request->prompts) {
     const auto* tokens = std::get_if<std::vector<int32_t>>(&prompt);
     if (tokens == nullptr) continue;
