@@ -48,7 +48,7 @@ struct ServedModel {
   bool takes_request_templates =
       false;  // chat_template in a request (--trust-request-chat-template)
   Json template_variables =
-      Json::MakeObject();  // trusted: bos_token, eos_token, cls_token, sep_token, ...
+      Json::MakeObject();  // trusted: bos_token, ..., and those of the operator
   GenerationDefaults defaults;
   // What the tokenizer puts before a text of its own (add_special_tokens): bos in Llama's models,
   // nothing in ERNIE's, whose chat template writes it.

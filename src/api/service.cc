@@ -595,6 +595,7 @@ Status Service::Impl::StartAnswers(AnswerPlan plan, std::unique_ptr<const Answer
                                   " at a time (--max-num-seqs and --max-num-queued-reqs)"),
                            "n");
   }
+  plan.options.include_usage |= options_.force_include_usage;
   std::shared_ptr<ResponseWriter> writer = reply.writer();
   if (plan.options.resumable_seconds > 0) {
     ERNE_ASSIGN_OR_RETURN(

@@ -24,6 +24,7 @@ struct ServiceOptions {
   // An answer that is not complete in this time ends with an error; a request may ask for less. 0:
   // none.
   int64_t request_timeout_ms = 0;
+  bool force_include_usage = false;  // streams end with their usage, whatever they ask for
 };
 
 // Routes: POST /v1/chat/completions, /v1/completions, /tokenize and /detokenize, GET /v1/models

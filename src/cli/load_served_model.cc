@@ -297,6 +297,9 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   ERNE_ASSIGN_OR_RETURN(LoadedTemplate chat, LoadChatTemplate(*files, spec));
   served->chat_template = std::move(chat.chat_template);
   served->template_variables = std::move(chat.variables);
+  for (const auto& [name, value] : options.template_variables.AsObject()) {
+    served->template_variables.Set(name, value);
+  }
   served->takes_request_templates = options.trust_request_chat_template;
   ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
   ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));

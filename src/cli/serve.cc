@@ -229,6 +229,7 @@ int Serve(const ServeOptions& options) {
 
   ServiceOptions service_options;
   service_options.api_keys = options.api_keys;
+  service_options.force_include_usage = options.force_include_usage;
   service_options.request_timeout_ms =
       static_cast<int64_t>(std::ceil(options.request_timeout_s * 1000));
   service_options.loading_names = NamesOf(**files, options);

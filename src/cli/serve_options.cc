@@ -94,9 +94,7 @@ const std::vector<RefusedFlag>& RefusedFlags() {
       {"override-generation-config", false, "change generation_config.json, or the requests"},
       {"logits-processors", false, "erne runs no foreign code"},
       {"reasoning-parser", false, "reasoning is not split from the answer in this version"},
-      {"enable-force-include-usage", true, "ask for usage with stream_options.include_usage"},
-      {"return-tokens-as-token-ids", true, "answers hold text"},
-      {"default-chat-template-kwargs", false, "send chat_template_kwargs in the request"},
+      {"return-tokens-as-token-ids", true, "send return_tokens_as_token_ids in the request"},
       {"chat-template-content-format", false, "templates get text", {"auto", "string"}},
       {"response-role", false, "answers carry the role assistant", {"assistant"}},
       {"uds", false, "erne listens on TCP"},
@@ -123,6 +121,7 @@ struct Raw {
   std::string speculation = "auto";
   std::string log_format = "text";
   std::string log_level = "info";
+  std::string template_variables = "{}";
 };
 
 void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
@@ -138,6 +137,11 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags.Add(
       "chat-template", &options.chat_template, "FILE",
       {"Jinja template in place of the model's own", "用此 Jinja 模板代替模型自带的对话模板"});
+  flags.Add(
+      "default-chat-template-kwargs", &raw.template_variables, "JSON",
+      {"Variables for the chat template, as {\"enable_thinking\": false}; "
+       "chat_template_kwargs of a request win over them",
+       "对话模板的变量，如 {\"enable_thinking\": false}；请求中的 chat_template_kwargs 优先"});
   flags.Add("trust-request-chat-template", &options.trust_request_chat_template,
             {"Lets requests bring a chat template (chat_template); whoever may ask can then write "
              "control tokens",
@@ -167,6 +171,9 @@ void AddServerFlags(FlagTable& flags, ServeOptions& options) {
            {"Second port with the same page and API; 0 for none",
             "聊天页面的第二个端口（内容与 API 端口相同）；0 表示不用"})
       .Range(0, 65535);
+  flags.Add("enable-force-include-usage", &options.force_include_usage,
+            {"Usage at the end of every stream, asked for or not",
+             "每个流式回答的结尾都附上用量，无论请求是否要求"});
   flags.Add("api-key", &options.api_keys, "KEY...",
             {"Keys of which requests must send one, but for /health and the page",
              "API 密钥，可给多个；请求须带其中之一（/health 与聊天页面除外）"});
@@ -278,6 +285,13 @@ Result<SpeculationOptions> ParseSpeculation(const std::string& text) {
   return options;
 }
 
+Result<Json> ParseTemplateVariables(const std::string& text) {
+  Result<Json> json = Json::Parse(text);
+  if (json.ok() && json->is_object()) return json;
+  constexpr std::string_view kFlag = "--default-chat-template-kwargs";
+  return InvalidArgument(StrCat(kFlag, ": '", text, "' is not a JSON object"), std::string(kFlag));
+}
+
 LogLevel LevelOf(const std::string& name) {
   if (name == "debug") return LogLevel::kDebug;
   if (name == "warning") return LogLevel::kWarning;
@@ -331,6 +345,7 @@ Status Check(const FlagTable& flags, const Raw& raw, ServeOptions& options) {
   options.log.format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   options.log.min_level = LevelOf(raw.log_level);
   ERNE_ASSIGN_OR_RETURN(options.speculation, ParseSpeculation(raw.speculation));
+  ERNE_ASSIGN_OR_RETURN(options.template_variables, ParseTemplateVariables(raw.template_variables));
   options.warnings.insert(options.warnings.end(), flags.warnings().begin(), flags.warnings().end());
   return {};
 }

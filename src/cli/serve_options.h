@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/flags.h"
@@ -16,13 +17,15 @@ namespace erne {
 struct ServeOptions {
   std::string model;  // empty: the embedded erne-mini
   std::vector<std::string> served_names;
-  std::string chat_template;  // file; empty: the model's own
+  std::string chat_template;                     // file; empty: the model's own
+  Json template_variables = Json::MakeObject();  // for the chat template
   bool trust_request_chat_template = false;
 
   std::string host = "127.0.0.1";
   int64_t port = 8000;
   int64_t ui_port = 8001;  // 0: none
   std::vector<std::string> api_keys;
+  bool force_include_usage = false;  // in every stream
 
   std::string device = "auto";
   std::string device_note;  // why `auto` found no GPU although this build could use one; else empty

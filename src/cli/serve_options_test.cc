@@ -130,6 +130,14 @@ TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {
   EXPECT_THAT(Error({"--gpu-memory-utilization", "90"}), HasSubstr("0.01..1"));
 }
 
+TEST(ServeOptionsTest, VariablesForTheTemplate) {
+  EXPECT_EQ(Parse({}).template_variables, Json::MakeObject());
+  EXPECT_EQ(
+      Parse({"--default-chat-template-kwargs", R"({"enable_thinking":false})"}).template_variables,
+      Json::Of({{"enable_thinking", false}}));
+  EXPECT_THAT(Error({"--default-chat-template-kwargs", "[1]"}), HasSubstr("'[1]' is not a JSON"));
+}
+
 TEST(ServeOptionsTest, TypesOfTheKvCache) {
   EXPECT_EQ(Parse({}).kv_cache_dtype, "auto");
   for (const char* dtype :

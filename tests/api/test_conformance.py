@@ -160,6 +160,15 @@ def test_a_key_protects_all_but_health_and_the_page():
             assert server.get(path).status == 200
 
 
+def test_what_the_operator_sets_for_all():
+    flags = ("--enable-force-include-usage", "--trust-request-chat-template", "--default-chat-template-kwargs", '{"colour": "绿"}')
+    with Server(*flags) as server:
+        assert server.stream("你好", max_tokens=2)[-1]["usage"]["completion_tokens"] == 2
+        asked = dict(chat_template="{{ colour }} {{ messages[0].content }}", return_prompt_text=True, max_tokens=1)
+        assert server.chat("你好", **asked).json["prompt_text"] == "绿 你好"
+        assert server.chat("你好", chat_template_kwargs={"colour": "红"}, **asked).json["prompt_text"] == "红 你好"
+
+
 def test_the_openapi_document(mini):
     document = mini.get("/openapi.json").json
     assert document["openapi"].startswith("3.1") and document["info"]["title"] == "erne"
