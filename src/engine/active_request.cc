@@ -61,7 +61,7 @@ void ActiveRequest::JudgeGuesses(int64_t drafted, int64_t accepted) {
 Result<SampledToken> ActiveRequest::Sample(std::span<const float> logits,
                                            SamplerScratch& scratch) const {
   SamplePoint point{.position = static_cast<uint64_t>(known()), .output = output()};
-  if (known() - prompt_length() < min_tokens_) point.banned = stop_tokens_;
+  if (known() - prompt_length() < min_tokens_) point.bans.banned = stop_tokens_;
   return sampler_.Sample(logits, point, scratch);
 }
 

@@ -47,7 +47,7 @@ inline Answer ExpectedAnswer(const GenerationRequest& request, int64_t vocab_siz
   while (!answer.finish.has_value()) {
     SamplePoint point{.position = tokens.size(), .output = answer.tokens};
     if (static_cast<int64_t>(answer.tokens.size()) < request.min_tokens)
-      point.banned = request.stop_tokens;
+      point.bans.banned = request.stop_tokens;
     const int32_t token =
         sampler.Sample(FakeExecutor::LogitsAfter(tokens, vocab_size), point, scratch).value().token;
     tokens.push_back(token);

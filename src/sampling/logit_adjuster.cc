@@ -18,6 +18,25 @@ float KeepFinite(float before, float after) {
   return std::isfinite(before) ? std::clamp(after, -kLargest, kLargest) : before;
 }
 
+// Whole words first: of a mask most are full or empty.
+void BanAllBut(std::span<const uint32_t> allowed, std::span<float> logits) {
+  constexpr size_t kBits = 32;
+  ERNE_CHECK(allowed.size() == (logits.size() + kBits - 1) / kBits);
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    const uint32_t bits = allowed[word];
+    if (bits == ~uint32_t{0}) continue;
+    const size_t begin = word * kBits;
+    const size_t count = std::min(kBits, logits.size() - begin);
+    if (bits == 0) {
+      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(begin), count, kBanned);
+      continue;
+    }
+    for (size_t bit = 0; bit < count; ++bit) {
+      if ((bits >> bit & 1) == 0) logits[begin + bit] = kBanned;
+    }
+  }
+}
+
 }  // namespace
 
 void TokenCounts::Add(int32_t token) {
@@ -69,11 +88,12 @@ void LogitAdjuster::BanBadWords(std::span<const int32_t> output, std::span<float
   }
 }
 
-void LogitAdjuster::Adjust(std::span<const int32_t> output, std::span<const int32_t> banned,
+void LogitAdjuster::Adjust(std::span<const int32_t> output, const TokenBans& bans,
                            std::span<float> logits) const {
   if (restricts()) BanAllButAllowed(logits);
+  if (!bans.allowed.empty()) BanAllBut(bans.allowed, logits);
   BanBadWords(output, logits);
-  for (const int32_t token : banned) logits[static_cast<size_t>(token)] = kBanned;
+  for (const int32_t token : bans.banned) logits[static_cast<size_t>(token)] = kBanned;
   for (const auto& [token, bias] : params_.logit_bias) {
     float& logit = logits[static_cast<size_t>(token)];
     logit = KeepFinite(logit, logit + bias);

@@ -23,6 +23,16 @@ class TokenSet {
   std::vector<uint64_t> words_;
 };
 
+// What may come at one place of an answer and at no other.
+struct TokenBans {
+  std::span<const int32_t> banned = {};  // ids within the vocabulary
+  // Bit t % 32 of word t / 32 is set where token t may come: ceil(vocab / 32) words; empty: all
+  // may.
+  std::span<const uint32_t> allowed = {};
+
+  bool empty() const { return banned.empty() && allowed.empty(); }
+};
+
 // How often each token occurs: a sorted list, so that it costs what an output is long and not what
 // the vocabulary is large.
 class TokenCounts {
@@ -42,7 +52,7 @@ class TokenCounts {
 // Owned by one request, used by one thread at a time. Holds memory for what the parameters ask for
 // alone.
 //
-// Order (vLLM's): bans (what is not among the allowed tokens, bad words, `banned`) set a logit to
+// Order (vLLM's): bans (what is not among the allowed tokens, bad words, `bans`) set a logit to
 // minus infinity, then logit_bias, then the repetition penalty over prompt and output, then
 // frequency and presence penalty over the output. A finite logit stays finite.
 class LogitAdjuster {
@@ -51,10 +61,9 @@ class LogitAdjuster {
   LogitAdjuster(const SamplingParams& params, int64_t vocab_size, std::span<const int32_t> prompt);
 
   // False: Adjust would change nothing.
-  bool Adjusts(std::span<const int32_t> banned) const { return adjusts_ || !banned.empty(); }
+  bool Adjusts(const TokenBans& bans) const { return adjusts_ || !bans.empty(); }
   // logits: [vocab]. `output`: the tokens generated so far, each of which was given to Add.
-  // `banned` ids are within the vocabulary.
-  void Adjust(std::span<const int32_t> output, std::span<const int32_t> banned,
+  void Adjust(std::span<const int32_t> output, const TokenBans& bans,
               std::span<float> logits) const;
 
   // Room for an output of that length, so that Add does not allocate.

@@ -15,10 +15,12 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 
 std::vector<float> Adjust(const SamplingParams& params, std::vector<float> logits,
                           const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
-                          const std::vector<int32_t>& banned = {}) {
+                          const std::vector<int32_t>& banned = {},
+                          const std::vector<uint32_t>& allowed = {}) {
   LogitAdjuster adjuster(params, static_cast<int64_t>(logits.size()), prompt);
   for (const int32_t token : output) adjuster.Add(token);
-  if (adjuster.Adjusts(banned)) adjuster.Adjust(output, banned, logits);
+  const TokenBans bans = {.banned = banned, .allowed = allowed};
+  if (adjuster.Adjusts(bans)) adjuster.Adjust(output, bans, logits);
   return logits;
 }
 
@@ -43,6 +45,19 @@ TEST(TokenCounts, CountsInOrder) {
 TEST(LogitAdjuster, DefaultsAdjustNothing) {
   EXPECT_FALSE(LogitAdjuster({}, 8, std::vector<int32_t>{1}).Adjusts({}));
   EXPECT_EQ(Adjust({}, {1, 2}, {0}, {1}), (std::vector<float>{1, 2}));
+}
+
+// Full, empty and mixed words, the last one cut short by the vocabulary.
+TEST(LogitAdjuster, AMaskBansWhatItDoesNotHold) {
+  const std::vector<float> logits(100, 1.0F);
+  const std::vector<uint32_t> allowed = {~0U, 0, 1U << 5 | 1U << 31, 1U << 3};
+  const std::vector<float> adjusted =
+      Adjust({.logit_bias = {{40, 5.0F}, {2, 1.0F}}}, logits, {}, {}, {1}, allowed);
+  for (size_t token = 0; token < logits.size(); ++token) {
+    const bool may = (token < 32 && token != 1) || token == 69 || token == 95 || token == 99;
+    const float expected = token == 2 ? 2.0F : 1.0F;
+    EXPECT_EQ(adjusted[token], may ? expected : -kInfinity) << token;
+  }
 }
 
 TEST(LogitAdjuster, AllButTheAllowedTokensAreBanned) {

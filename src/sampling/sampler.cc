@@ -427,16 +427,16 @@ Result<SampledToken> RequestSampler::Sample(std::span<const float> logits, const
   if (!raw.usable()) return InvalidLogits(logits, raw);
   Extent extent = raw;
   std::span<const float> adjusted = logits;
-  if (adjuster_.Adjusts(point.banned)) {
+  if (adjuster_.Adjusts(point.bans)) {
     const std::span<float> copy(scratch.logits.data(), logits.size());
     std::copy(logits.begin(), logits.end(), copy.begin());
-    adjuster_.Adjust(point.output, point.banned, copy);
+    adjuster_.Adjust(point.output, point.bans, copy);
     adjusted = copy;
     extent = FindMax(adjusted);
     if (extent.valid && !extent.usable()) {
       return InvalidArgument(
-          "every token is banned: bad_words, allowed_token_ids and min_tokens leave none to "
-          "choose");
+          "every token is banned: bad_words, allowed_token_ids, min_tokens and the form that the "
+          "answer must have leave none to choose");
     }
     if (!extent.usable()) return InvalidLogits(adjusted, extent);
   }

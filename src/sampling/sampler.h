@@ -67,8 +67,7 @@ struct SamplerScratch {
 struct SamplePoint {
   uint64_t position = 0;  // its index, prompt included: the draw depends on (seed, position) alone
   std::span<const int32_t> output = {};  // tokens generated so far
-  std::span<const int32_t> banned =
-      {};  // ids that must not come now (stop tokens before min_tokens)
+  TokenBans bans = {};  // stop tokens before min_tokens, and what a grammar does not allow
 };
 
 // Chooses the tokens of one request: its parameters, and what they make it remember. What comes out

@@ -232,9 +232,10 @@ TEST(RequestSampler, MinPDropsWhatIsFarBelowTheMostProbable) {
 
 TEST(RequestSampler, BannedTokensOfThePointDoNotCome) {
   const std::vector<int32_t> banned = {1, 2};
-  EXPECT_EQ(SampleAt({1, 5, 4, 2}, {.temperature = 0}, {.banned = banned}).value().token, 3);
+  EXPECT_EQ(SampleAt({1, 5, 4, 2}, {.temperature = 0}, {.bans = {.banned = banned}}).value().token,
+            3);
   const std::vector<int32_t> all = {0, 1};
-  const Status status = SampleAt({1, 2}, {}, {.banned = all}).status();
+  const Status status = SampleAt({1, 2}, {}, {.bans = {.banned = all}}).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.message();
   EXPECT_EQ(SampleAt({1, 2}, {.bad_words = {{0}, {1}}}, {}).status().code(),
             StatusCode::kInvalidArgument);
