@@ -3,6 +3,7 @@
 // those that transformers gives.
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,12 +52,18 @@ class EngineModel : public testing::TestWithParam<ModelCase> {
     greedy_ = Ids(expected, "greedy_ids");
   }
 
-  std::unique_ptr<Engine> MakeModelEngine(const ExecutorLimits& limits) const {
-    auto executor = GetParam().executor == "cpu" ? MakeCpuExecutor(model_, limits, {})
-                                                 : MakeReferenceExecutor(model_, limits);
+  std::unique_ptr<Executor> MakeExecutor(const ExecutorLimits& limits) const {
+    return GetParam().executor == "cpu" ? MakeCpuExecutor(model_, limits, {}).value()
+                                        : MakeReferenceExecutor(model_, limits).value();
+  }
+
+  std::unique_ptr<Engine> MakeModelEngine(const ExecutorLimits& limits,
+                                          int64_t max_draft_tokens = 0) const {
     // The prompts begin alike: shared blocks would leave room. (With them: tests/determinism.)
-    const EngineOptions options{.enable_prefix_caching = false};
-    return std::make_unique<Engine>(std::move(executor).value(), options);
+    const EngineOptions options{
+        .enable_prefix_caching = false,
+        .speculation = {.max_draft_tokens = max_draft_tokens, .measured = false}};
+    return std::make_unique<Engine>(MakeExecutor(limits), options);
   }
 
   // Prompts of several lengths, greedy and sampled; the first is the committed one.
@@ -73,6 +80,51 @@ class EngineModel : public testing::TestWithParam<ModelCase> {
       requests.push_back(std::move(request));
     }
     return requests;
+  }
+
+  // Runs Requests(), most of which ask for their routes, and compares these with those of whole
+  // sequences that an executor runs at once.
+  void ExpectRoutes(Engine& engine) const {
+    std::vector<GenerationRequest> requests = Requests();
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].route_trace = i % 3 != 2;
+      streams.push_back(MakeStream());
+      ASSERT_TRUE(engine.Submit(requests[i], streams.back()).ok());
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+      std::vector<TokenEvent> events;
+      while (events.empty() || !events.back().finish) streams[i]->WaitAndTake(events);
+      std::vector<int32_t> tokens = requests[i].prompt;
+      for (const TokenEvent& event : events) tokens.push_back(event.token);
+      const RoutingTrace trace = TraceOf(tokens);
+      for (size_t token = 0; token < events.size(); ++token) {
+        const size_t row = requests[i].prompt.size() - 1 + token;
+        EXPECT_EQ(events[token].experts,
+                  requests[i].route_trace ? RouteOf(trace, row) : std::vector<int32_t>())
+            << "request " << i << ", token " << token;
+      }
+    }
+  }
+
+  RoutingTrace TraceOf(const std::vector<int32_t>& tokens) const {
+    const auto executor = MakeExecutor(kRoomy);
+    RoutingTrace trace;
+    executor->SetRoutingTrace(&trace);
+    std::vector<BlockId> blocks(static_cast<size_t>(kRoomy.max_context / kKvBlockSize));
+    std::iota(blocks.begin(), blocks.end(), 0);
+    EXPECT_TRUE(executor->Run({{.tokens = tokens, .blocks = blocks}}).ok());
+    return trace;
+  }
+
+  std::vector<int32_t> RouteOf(const RoutingTrace& trace, size_t row) const {
+    const int64_t top_k = model_->spec.moe.routing.top_k;
+    std::vector<int32_t> route;
+    for (const RoutingTrace::Layer& layer : trace.layers) {
+      const auto first = layer.ids.begin() + static_cast<int64_t>(row) * top_k;
+      route.insert(route.end(), first, first + top_k);
+    }
+    return route;
   }
 
   std::shared_ptr<const Model> model_;
@@ -103,42 +155,15 @@ TEST_P(EngineModel, TokensAreTheSameAloneAndInCompany) {
 }
 
 // The experts of each token's own row, however steps were made up: preempted requests compute rows
-// twice, and tell of each token once.
+// twice, and rows of wrong guesses are nobody's; each token is told of once.
 TEST_P(EngineModel, RoutesAreThoseOfTheRowsThatChoseTheTokens) {
-  const ExecutorLimits& limits = kRoomy;
-  const auto executor = GetParam().executor == "cpu"
-                            ? MakeCpuExecutor(model_, limits, {}).value()
-                            : MakeReferenceExecutor(model_, limits).value();
-  const auto engine = MakeModelEngine(kTight);
-  std::vector<GenerationRequest> requests = Requests();
-  std::vector<std::shared_ptr<TokenStream>> streams;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].route_trace = i % 3 != 2;  // some do not ask
-    streams.push_back(MakeStream());
-    ASSERT_TRUE(engine->Submit(requests[i], streams.back()).ok());
-  }
-  for (size_t i = 0; i < requests.size(); ++i) {
-    std::vector<TokenEvent> events;
-    while (events.empty() || !events.back().finish) streams[i]->WaitAndTake(events);
-    std::vector<int32_t> tokens = requests[i].prompt;
-    for (const TokenEvent& event : events) tokens.push_back(event.token);
-    RoutingTrace trace;
-    executor->SetRoutingTrace(&trace);
-    const std::vector<BlockId> blocks = {0, 1, 2, 3, 4, 5, 6, 7};
-    ASSERT_TRUE(executor->Run({{.tokens = tokens, .blocks = blocks}}).ok());
-    const auto top_k = static_cast<size_t>(model_->spec.moe.routing.top_k);
-    for (size_t token = 0; token < events.size(); ++token) {
-      std::vector<int32_t> expected;
-      const size_t row = requests[i].prompt.size() - 1 + token;
-      for (const RoutingTrace::Layer& layer : trace.layers) {
-        const auto first = layer.ids.begin() + static_cast<int64_t>(row * top_k);
-        expected.insert(expected.end(), first, first + static_cast<int64_t>(top_k));
-      }
-      if (!requests[i].route_trace) expected.clear();
-      EXPECT_EQ(events[token].experts, expected) << "request " << i << ", token " << token;
-    }
-  }
-  EXPECT_GT(engine->stats().preemptions, 0);
+  const auto crowded = MakeModelEngine(kTight);
+  ExpectRoutes(*crowded);
+  EXPECT_GT(crowded->stats().preemptions, 0);
+  const auto guessing = MakeModelEngine(kRoomy, /*max_draft_tokens=*/3);
+  ExpectRoutes(*guessing);
+  if (model_->spec.has_moe()) EXPECT_GT(guessing->stats().accepted_tokens, 0);
+  EXPECT_GT(guessing->stats().drafted_tokens, guessing->stats().accepted_tokens);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineModel,

@@ -1,11 +1,12 @@
 """Conformance: shapes of answers, order of chunks, ends, and errors, as OpenAI's client and vLLM's users know them."""
 import json
 import socket
+import subprocess
 
 import openai
 import pytest
 
-from erne_server import Server
+from erne_server import BINARY, SOURCE, Server
 from openai_door import EXACT, PROMPT, Door, joined, text_of
 
 USAGE = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"}
@@ -177,6 +178,21 @@ def test_the_openapi_document(mini):
             if "{" not in path:
                 asked = mini.request(method.upper(), path, {} if method == "post" else None)
                 assert asked.status not in (404, 405), path
+
+
+def test_the_list_of_fields(mini):
+    """`erne fields` prints the page of the documentation, and the document that the server gives."""
+    printed = subprocess.run([BINARY, "fields"], capture_output=True, text=True, check=True).stdout
+    assert printed == (SOURCE / "docs/request-fields.md").read_text(encoding="utf-8")
+    printed = subprocess.run([BINARY, "fields", "--openapi"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed) == mini.get("/openapi.json").json
+
+
+def test_tokenize_sees_the_prompt_of_a_chat(mini):
+    messages = [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "您"}]
+    for fields in ({}, {"continue_final_message": True}, {"add_generation_prompt": False}):
+        told = mini.chat(messages, return_token_ids=True, max_tokens=1, **fields).json["prompt_token_ids"]
+        assert mini.post("/tokenize", {"messages": messages, **fields}).json["tokens"] == told
 
 
 def test_vllms_form_of_utf8(mini):
