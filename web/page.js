@@ -10,6 +10,9 @@ const TEXTS = {
     code: "代码",
     creative: "创意",
     reasoning: "推理",
+    experts: "显示专家",
+    pair: (layer, tokens, all) => `第 ${layer} 层，${all} 个 token 中的 ${tokens} 个`,
+    dense: "稠密模型，没有专家",
     placeholder: "输入消息，Enter 发送，Shift+Enter 换行",
     placeholderNarrow: "输入消息",
     send: "发送",
@@ -32,6 +35,9 @@ const TEXTS = {
     code: "Code",
     creative: "Creative",
     reasoning: "Reasoning",
+    experts: "Show experts",
+    pair: (layer, tokens, all) => `layer ${layer}, ${tokens} of ${all} tokens`,
+    dense: "a dense model: it has no experts",
     placeholder: "Type a message; Enter sends, Shift+Enter starts a new line",
     placeholderNarrow: "Type a message",
     send: "Send",
@@ -119,9 +125,10 @@ async function* eventsOf(response) {
   }
 }
 
-// Streams one answer; onText gets each new piece. Returns the finish reason.
+// Streams one answer; onText gets each new piece. Returns the finish reason, and the expert trace where it is wanted.
 async function complete(messages, temperature, signal, onText) {
   const body = { messages, temperature, stream: true };
+  if ($("experts").checked) body.show_expert_trace = true;
   if (modelName) body.model = modelName;
   const response = await fetch("v1/chat/completions", {
     method: "POST",
@@ -131,13 +138,15 @@ async function complete(messages, temperature, signal, onText) {
   });
   if (!response.ok) throw await errorOf(response);
   let finish = null;
+  let trace = null;
   for await (const event of eventsOf(response)) {
+    trace = event.expert_trace ?? trace;
     for (const choice of event.choices) {
       if (choice.delta.content) onText(choice.delta.content);
       finish = choice.finish_reason ?? finish;
     }
   }
-  return finish;
+  return { finish, trace };
 }
 
 async function loadModelName() {
@@ -192,6 +201,15 @@ function addMessage(role, text) {
   return item;
 }
 
+// Under a reply: the two experts that were most often chosen together, as [E3→E7], and those of each layer on hover.
+function addExperts({ dense, tokens, layers, busiest_pair: busiest }) {
+  if (dense) return addMessage("note", T.dense);
+  if (!busiest) return;
+  const show = ([a, b]) => `[E${a}→E${b}]`;
+  const note = addMessage("note", `${show(busiest.experts)} ${T.pair(busiest.layer, busiest.tokens, tokens)}`);
+  note.title = layers.map(({ layer, pair }) => `${layer}: ${show(pair)}`).join("\n");
+}
+
 // Follows the text only while the reader is at the end of it.
 function append(item, text) {
   const atEnd = main.scrollHeight - main.scrollTop - main.clientHeight < 80;
@@ -222,8 +240,7 @@ const isOverflow = (error) => error.status === 400 && /maximum context length/.t
 async function completeWithinContext(temperature, signal, onText) {
   for (let dropped = false; ; dropped = true) {
     try {
-      const finish = await complete(history, temperature, signal, onText);
-      return { finish, dropped };
+      return { ...(await complete(history, temperature, signal, onText)), dropped };
     } catch (error) {
       if (!isOverflow(error) || history.length <= 1) throw error;
       const next = history.findIndex((message, i) => i > 0 && message.role === "user");
@@ -244,7 +261,8 @@ async function ask(text) {
   const temperature = Number(document.querySelector("input[name=temperature]:checked").value);
   let failure = null;
   try {
-    const { finish, dropped } = await completeWithinContext(temperature, running.signal, (piece) => append(item, piece));
+    const { finish, trace, dropped } = await completeWithinContext(temperature, running.signal, (piece) => append(item, piece));
+    if (trace) addExperts(trace);
     if (finish === "length") addMessage("note", T.length);
     if (dropped) addMessage("note", T.dropped);
   } catch (error) {

@@ -162,7 +162,9 @@ TEST_P(EngineModel, RoutesAreThoseOfTheRowsThatChoseTheTokens) {
   EXPECT_GT(crowded->stats().preemptions, 0);
   const auto guessing = MakeModelEngine(kRoomy, /*max_draft_tokens=*/3);
   ExpectRoutes(*guessing);
-  if (model_->spec.has_moe()) EXPECT_GT(guessing->stats().accepted_tokens, 0);
+  if (model_->spec.has_moe()) {
+    EXPECT_GT(guessing->stats().accepted_tokens, 0);
+  }
   EXPECT_GT(guessing->stats().drafted_tokens, guessing->stats().accepted_tokens);
 }
 

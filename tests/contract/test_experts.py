@@ -1,9 +1,11 @@
 """Tutorial contract, row 24: which experts wrote an answer."""
 import json
+import re
 import shutil
 
 import pytest
 
+from browser import chromium
 from erne_server import MINI, Server, content_of
 from tutorial_folder import read_safetensors, write_safetensors
 
@@ -61,3 +63,19 @@ def dense(tmp_path_factory):
 def test_row_24_a_dense_model_says_so(dense):
     asked = {"model": "dense", "messages": [{"role": "user", "content": "你好"}], "max_tokens": 4, "show_expert_trace": True}
     assert dense.post("/v1/chat/completions", asked).json["expert_trace"] == {"dense": True}
+
+
+@pytest.mark.slow
+def test_row_24_the_switch_on_the_page(mini, dense, tmp_path):
+    with chromium(tmp_path / "profile") as browser:
+        def ask(server, switched):
+            browser.open(server.url)
+            browser.wait_for("document.getElementById('status').dataset.state === 'ready' && !document.querySelector('.card').disabled")
+            if switched:
+                browser.run("document.getElementById('experts').click()")
+            browser.run("document.querySelector('.card').click()")
+            browser.wait_for("document.querySelectorAll('.assistant:not(.writing)').length === 1")
+            return browser.run("[...document.querySelectorAll('.note')].map((note) => note.textContent).join()")
+        assert re.search(r"\[E[0-7]→E[0-7]\]", ask(mini, switched=True))
+        assert "[E" not in ask(mini, switched=False)
+        assert re.search("dense|稠密", ask(dense, switched=True))
