@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/errors.h"
@@ -98,6 +99,10 @@ Result<std::unique_ptr<BatchOutput>> BatchOutput::Open(const std::string& path) 
     return InvalidArgument(StrCat("--output-file: ", path, ": ", std::strerror(errno)));
   }
   std::unique_ptr<BatchOutput> output(new BatchOutput(fd, path));
+  struct stat there {};
+  if (::fstat(fd, &there) != 0 || !S_ISREG(there.st_mode)) {
+    return output->Failure("it is no file that can be read again");
+  }
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return Unavailable(StrCat("--output-file: ", path, " is being written by another run"));
   }

@@ -9,12 +9,16 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -36,6 +40,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kBarInterval = std::chrono::milliseconds(200);  // on a terminal
 constexpr auto kLineInterval = std::chrono::seconds(10);       // elsewhere
 constexpr int64_t kBarWidth = 30;
+// The engine drops answers that a stop string has ended with its next step.
+constexpr auto kRetryInterval = std::chrono::milliseconds(5);
 
 // Work for the thread of the run, from any thread.
 class WorkQueue {
@@ -67,15 +73,26 @@ class WorkQueue {
 // Takes the whole answer of one line. All but Post is called by the thread of the run.
 class LineWriter : public ResponseWriter {
  public:
-  LineWriter(WorkQueue& queue, std::function<void(HttpResponse)> done)
-      : queue_(queue), done_(std::move(done)) {}
+  LineWriter(std::shared_ptr<WorkQueue> queue, BatchLine line)
+      : queue_(std::move(queue)), line_(std::move(line)) {}
+
+  const BatchLine& line() const { return line_; }
+  // Nothing until it is complete.
+  const std::optional<HttpResponse>& answer() const { return answer_; }
+
+  // Nobody waits for the answer any more.
+  void Disconnect() {
+    const std::function<void()> callback = std::exchange(on_disconnect_, nullptr);
+    on_drained_ = nullptr;
+    if (callback) callback();
+  }
 
   void Send(HttpResponse response) override {
     on_drained_ = nullptr;
     on_disconnect_ = nullptr;
-    done_(std::move(response));
+    answer_ = std::move(response);
   }
-  void Post(std::function<void()> work) override { queue_.Post(std::move(work)); }
+  void Post(std::function<void()> work) override { queue_->Post(std::move(work)); }
   size_t pending_bytes() const override { return 0; }
   void OnDrained(std::function<void()> callback) override { on_drained_ = std::move(callback); }
   void OnDisconnect(std::function<void()> callback) override {
@@ -87,8 +104,9 @@ class LineWriter : public ResponseWriter {
   void EndStream() override { ERNE_CHECK(false) << "a stream in a batch"; }
 
  private:
-  WorkQueue& queue_;
-  std::function<void(HttpResponse)> done_;
+  const std::shared_ptr<WorkQueue> queue_;  // the engine may post when the run has ended
+  const BatchLine line_;
+  std::optional<HttpResponse> answer_;
   // These keep the request alive until it is answered.
   std::function<void()> on_drained_;
   std::function<void()> on_disconnect_;
@@ -134,25 +152,31 @@ class Progress {
   Clock::time_point next_;
 };
 
-class Batch {
+class BatchRun {
  public:
-  Batch(std::ifstream input, int64_t total, BatchOutput& output, Service& service,
-        int64_t most_open)
+  BatchRun(std::ifstream input, int64_t total, BatchOutput& output, Service& service,
+           size_t most_open)
       : input_(std::move(input)),
         output_(output),
         service_(service),
         most_open_(most_open),
         progress_(total) {}
 
+  BatchRun(const BatchRun&) = delete;
+  BatchRun& operator=(const BatchRun&) = delete;
+  ~BatchRun() {
+    for (const std::shared_ptr<LineWriter>& writer : open_) writer->Disconnect();
+  }
+
   // Until every line has an answer. An error: answers cannot be written.
   Status Run() {
     while (true) {
-      while (open_ < most_open_ && StartNext()) {
-      }
+      while (open_.size() < most_open_ && StartNext()) TakeAnswers();
       ERNE_RETURN_IF_ERROR(fault_);
-      progress_.Show(done_, answered_, /*last=*/open_ == 0);
-      if (open_ == 0) return {};
-      queue_.Run();
+      progress_.Show(done_, answered_, /*last=*/open_.empty());
+      if (open_.empty()) return {};
+      queue_->Run();
+      TakeAnswers();
     }
   }
 
@@ -194,22 +218,28 @@ class Batch {
   }
 
   void Start(BatchLine line) {
-    ++open_;
-    const auto shared = std::make_shared<BatchLine>(std::move(line));
-    const auto writer = std::make_shared<LineWriter>(
-        queue_, [this, shared](HttpResponse response) { Finish(*shared, std::move(response)); });
-    service_.Handle(shared->request, writer);
+    open_.push_back(std::make_shared<LineWriter>(queue_, std::move(line)));
+    service_.Handle(open_.back()->line().request, open_.back());
   }
 
-  void Finish(BatchLine& line, HttpResponse response) {
-    --open_;
-    // Lines with many answers each may fill the queue: once more, when others have ended.
-    if (response.status == 429 && open_ > 0) {
-      most_open_ = open_;
-      refused_.push_back(std::move(line));
-      return;
+  // Writes the answers that have become complete.
+  void TakeAnswers() {
+    const auto complete = [](const auto& writer) { return writer->answer().has_value(); };
+    const auto first = std::stable_partition(open_.begin(), open_.end(), std::not_fn(complete));
+    const std::vector<std::shared_ptr<LineWriter>> answered(first, open_.end());
+    open_.erase(first, open_.end());
+    for (const std::shared_ptr<LineWriter>& writer : answered) {
+      const HttpResponse& answer = *writer->answer();
+      // Lines with many answers each may fill the queue: once more, when others have ended. (What
+      // can never fit is a 400.)
+      if (answer.status == 429) {
+        most_open_ = std::max<size_t>(1, open_.size());
+        refused_.push_back(writer->line());
+        if (open_.empty()) std::this_thread::sleep_for(kRetryInterval);
+      } else {
+        Write(AnswerLine(writer->line().custom_id, answer), answer.status == 200);
+      }
     }
-    Write(AnswerLine(line.custom_id, response), response.status == 200);
   }
 
   void Write(const std::string& line, bool good) {
@@ -222,16 +252,16 @@ class Batch {
   std::ifstream input_;
   BatchOutput& output_;
   Service& service_;
-  int64_t most_open_;  // lines at a time
+  size_t most_open_;  // lines at a time
   Progress progress_;
-  WorkQueue queue_;
-  std::set<std::string> seen_;     // custom_ids
-  std::deque<BatchLine> refused_;  // the server was full
-  int64_t number_ = 0;             // of the last line that was read
-  int64_t open_ = 0;               // lines whose requests run
-  int64_t done_ = 0;               // lines that have an answer
-  int64_t answered_ = 0;           // of them, by this run
-  int64_t failed_ = 0;             // of these, with an error
+  const std::shared_ptr<WorkQueue> queue_ = std::make_shared<WorkQueue>();
+  std::vector<std::shared_ptr<LineWriter>> open_;  // lines whose requests run
+  std::set<std::string> seen_;                     // custom_ids
+  std::deque<BatchLine> refused_;                  // the server was full
+  int64_t number_ = 0;                             // of the last line that was read
+  int64_t done_ = 0;                               // lines that have an answer
+  int64_t answered_ = 0;                           // of them, by this run
+  int64_t failed_ = 0;                             // of these, with an error
   Status fault_ = {};
 };
 
@@ -242,12 +272,12 @@ struct BatchOptions {
 };
 
 Result<std::ifstream> OpenInput(const std::string& path) {
+  // It is read twice, so that a pipe would not do.
+  std::error_code error;
   std::ifstream file(path);
-  // A folder opens, and then nothing can be read.
-  if (!file || (file.peek() == EOF && file.bad())) {
-    return InvalidArgument(StrCat("--input-file: ", path, " cannot be read"));
+  if (!std::filesystem::is_regular_file(path, error) || !file) {
+    return InvalidArgument(StrCat("--input-file: ", path, " is no file that can be read"));
   }
-  file.clear();
   return file;
 }
 
@@ -270,7 +300,8 @@ Result<int> Run(const BatchOptions& options) {
   service_options.monitor.stats_interval_ms = 0;
   Service service(service_options);
   service.SetReady(model);
-  Batch batch(std::move(input), total, *output, service, 2 * options.serve.max_num_seqs);
+  BatchRun batch(std::move(input), total, *output, service,
+                 static_cast<size_t>(2 * options.serve.max_num_seqs));
   ERNE_RETURN_IF_ERROR(batch.Run());
   std::fprintf(
       stderr,

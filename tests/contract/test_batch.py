@@ -2,6 +2,7 @@
 import json
 import pty
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -123,12 +124,25 @@ def test_row_34_a_bar_on_a_terminal(tmp_path):
 @pytest.mark.parametrize("flags, code, says", [
     ([], 2, "--input-file is needed"),
     (["-i", "/no/such/file", "-o", "/dev/null"], 1, "/no/such/file"),
-    (["-i", MINI, "-o", "out"], 1, "cannot be read"),
+    (["-i", MINI, "-o", "out"], 1, "no file that can be read"),
+    (["-i", MINI / "config.json", "-o", "/dev/full"], 1, "no file that can be read again"),
     (["-i", MINI / "config.json", "-o", "/no/such/folder/out"], 1, "/no/such/folder/out"),
 ])
 def test_wrong_command_lines(flags, code, says, tmp_path):
     done = subprocess.run([BINARY, "run-batch", *flags], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == code and says in done.stderr
+
+
+def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(tmp_path):
+    write(tmp_path / "in.jsonl", [request_of(i, max_tokens=8) for i in range(40)])
+
+    def small():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+    done = subprocess.run(command(tmp_path), capture_output=True, text=True, preexec_fn=small, timeout=120)
+    assert done.returncode == 1 and "--output-file" in done.stderr and "too large" in done.stderr
+    assert (tmp_path / "out.jsonl").stat().st_size == 5000
+    assert run(tmp_path).returncode == 0 and len(answers(tmp_path)) == 40
 
 
 def test_other_files_are_left_alone(tmp_path):
