@@ -57,7 +57,7 @@ struct WholeChoice {
   std::shared_ptr<const ToldPrompt> prompt = nullptr;  // null: nothing is told of it
   std::optional<PromptScores> prompt_scores = {};      // when `prompt_logprobs` asks for them
 
-  // nullptr: they are not asked for. So asked, they go with the prompt's.
+  // nullptr: they are not asked for. `return_token_ids` asks for the prompt's and the answer's.
   const std::vector<int32_t>* TokenIds() const {
     return prompt != nullptr && prompt->token_ids ? &answer.token_ids : nullptr;
   }

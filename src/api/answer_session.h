@@ -44,7 +44,9 @@ struct AnswerSessionOptions {
   bool include_stop = false;       // what ended the answer is shown
   int32_t primary_end_token = -1;  // ends without a stop_reason
   bool skip_special_tokens = true;
-  int32_t logprobs = -1;  // of so many most probable tokens beside each of an echo; -1: of none
+  // Beside each token its log-probability, and in an echo those of so many most probable ones (the
+  // engine's tokens bring theirs); -1: none are told.
+  int32_t logprobs = -1;
   int32_t prompt_logprobs = -1;       // and beside each of the prompt's list; -1: no list
   bool token_ids = false;             // told beside the text
   const ModelSpec* traced = nullptr;  // of the model whose expert_trace is told; null: it is not
