@@ -69,20 +69,23 @@ bool BeginsWith(const std::vector<int32_t>& tokens, const std::vector<int32_t>& 
   return tokens.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
 
-size_t Offset(const std::string& text, std::string_view part) { return part.data() - text.data(); }
-
 // Cuts what a template wrote behind the last message's text, which may be stripped in it; where it
 // is not, the white space at its end stays (as in transformers).
 Status EndWithMessage(const std::string& message, std::vector<TextPiece>& pieces) {
-  const std::string_view stripped = Strip(message);
+  // A short message may occur in what the template itself wrote: that is not looked at.
+  constexpr char kNotLookedAt = '\xff';  // in no UTF-8
   std::string rendered;
-  for (const TextPiece& piece : pieces) rendered += piece.text;
+  for (const TextPiece& piece : pieces) {
+    rendered += piece.trusted ? std::string(piece.text.size(), kNotLookedAt) : piece.text;
+  }
+  const std::string_view stripped = Strip(message);
   const size_t begin = rendered.rfind(stripped);
   if (begin == std::string::npos) {
     return FieldFault("continue_final_message",
                       "cannot be done: the chat template does not write the last message's text");
   }
-  const std::string_view with_end = std::string_view(message).substr(Offset(message, stripped));
+  const std::string_view with_end =
+      std::string_view(message).substr(static_cast<size_t>(stripped.data() - message.data()));
   const bool keeps_end = std::string_view(rendered).substr(begin).starts_with(with_end);
   size_t left = begin + (keeps_end ? with_end.size() : stripped.size());
   for (TextPiece& piece : pieces) {

@@ -137,6 +137,7 @@ TEST_F(PromptEnd, IsTheLastMessageWhereTheModelIsToGoOn) {
   EXPECT_TRUE(Render("q ok", /*continued=*/false)->ends_with("<|end_of_sentence|>"));
   EXPECT_TRUE(Render("q ok")->ends_with("Assistant: q ok"));
   EXPECT_TRUE(Render("so, ")->ends_with("Assistant: so, ")) << "its white space stays";
+  EXPECT_TRUE(Render("s")->ends_with("Assistant: s")) << "not the one of end_of_sentence";
 }
 
 TEST_F(PromptEnd, ATemplateMayStripTheMessageOrLeaveItOut) {
