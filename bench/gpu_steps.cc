@@ -5,9 +5,11 @@
 // The ERNIE-4.5-0.3B shape with random weights, so that anybody can repeat it. Nothing is timed
 // before it is verified: logits within the bound of the golden tests of the CPU executor's (float32
 // activations) and the most probable token equal where that bound decides it; and bit-identical for
-// one row alone, beside 63 others, and in a prompt.
+// one row alone, beside 63 others, and in a prompt. Tokens chosen on the GPU are those that the
+// host's sampler chooses from the same logits, log-probabilities included.
 //
-// A step is a whole Run: the plan, the kernels, and the logits back in the host's memory. Times are
+// A step is a whole Run: the plan, the kernels, and the chosen tokens back in the host's memory (at
+// temperature 0.6, as in nano-vllm's benchmark; --greedy: the most probable ones). Times are
 // medians. The floor of a step is the bytes that it must read (weights, keys and values) over the
 // read bandwidth measured in the same run.
 #include <algorithm>
@@ -47,6 +49,7 @@ struct Options {
   std::string weights = "bf16";
   int64_t steps = 60;
   bool quick = false;
+  bool greedy = false;
   bool profile = false;
 };
 
@@ -184,6 +187,21 @@ class Steps {
 
   Executor& executor() { return *executor_; }
 
+  // How the tokens of kToken are chosen from now on; each sequence draws with a seed of its own.
+  void Choose(const SamplingParams& params) {
+    samplers_.clear();
+    const std::vector<int32_t> prompt = {TokenAt(0, 0)};
+    for (size_t s = 0; s < blocks_.size(); ++s) {
+      SamplingParams own = params;
+      own.seed += s;
+      samplers_.push_back(
+          std::make_unique<RequestSampler>(own, executor_->spec().vocab_size, prompt));
+    }
+  }
+  const RequestSampler& sampler(int64_t sequence) const {
+    return *samplers_[static_cast<size_t>(sequence)];
+  }
+
   // Rows [start, start + count) of each of `sequences` sequences.
   Result<std::span<const float>> Run(int64_t sequences, int64_t start, int64_t count,
                                      SequenceRows::Logits logits) {
@@ -194,9 +212,19 @@ class Steps {
       for (int64_t i = 0; i < count; ++i) tokens[i] = TokenAt(s, start + i);
       batch_.push_back(
           {start, {tokens, static_cast<size_t>(count)}, blocks_[static_cast<size_t>(s)], logits});
+      if (logits != SequenceRows::Logits::kToken) continue;
+      batch_.back().choice = {&sampler(s), {.position = static_cast<uint64_t>(start + count)}};
     }
-    return executor_->Run(batch_);
+    ERNE_ASSIGN_OR_RETURN(const auto result, executor_->Run(batch_));
+    chosen_.clear();
+    for (int64_t s = 0; s < sequences && logits == SequenceRows::Logits::kToken; ++s) {
+      chosen_.push_back(executor_->TakeToken(static_cast<size_t>(s)));
+    }
+    return result;
   }
+
+  // Of the last Run that asked for tokens. [sequences]
+  const std::vector<Result<SampledToken>>& chosen() const { return chosen_; }
 
   Status Prefill(int64_t sequences, int64_t depth) {
     const int64_t most = std::max<int64_t>(1, executor_->limits().max_rows / sequences);
@@ -212,8 +240,75 @@ class Steps {
   std::unique_ptr<Executor> executor_;
   std::vector<std::vector<BlockId>> blocks_;
   std::vector<int32_t> tokens_;
+  std::vector<std::unique_ptr<RequestSampler>> samplers_;
+  std::vector<Result<SampledToken>> chosen_;
   Batch batch_;
 };
+
+// Tokens of one step, chosen by the GPU and, from the logits of the same step, by the host.
+Status VerifyChoice(Steps& gpu, const SamplingParams& params, int64_t sequences) {
+  constexpr int64_t kPosition = 20;
+  const int64_t vocab = gpu.executor().spec().vocab_size;
+  gpu.Choose(params);
+  ERNE_ASSIGN_OR_RETURN(const auto rows,
+                        gpu.Run(sequences, kPosition, 1, SequenceRows::Logits::kLast));
+  SamplerScratch scratch(vocab);
+  std::vector<SampledToken> expected;
+  for (int64_t s = 0; s < sequences; ++s) {
+    const auto row = rows.subspan(static_cast<size_t>(s * vocab), static_cast<size_t>(vocab));
+    ERNE_ASSIGN_OR_RETURN(
+        SampledToken token,
+        gpu.sampler(s).Sample(row, {.position = static_cast<uint64_t>(kPosition + 1)}, scratch));
+    expected.push_back(std::move(token));
+  }
+  ERNE_RETURN_IF_ERROR(gpu.Run(sequences, kPosition, 1, SequenceRows::Logits::kToken).status());
+  for (int64_t s = 0; s < sequences; ++s) {
+    const Result<SampledToken>& got = gpu.chosen()[static_cast<size_t>(s)];
+    if (!got.ok()) return got.status();
+    const SampledToken& want = expected[static_cast<size_t>(s)];
+    const bool same = got->token == want.token &&
+                      std::equal(got->logprobs.begin(), got->logprobs.end(), want.logprobs.begin(),
+                                 want.logprobs.end(), [](const auto& a, const auto& b) {
+                                   return a.token == b.token && a.logprob == b.logprob;
+                                 });
+    if (!same) {
+      return Internal(StrCat("sequence ", s, " of ", sequences, " at temperature ",
+                             params.temperature, ", top_k ", params.top_k, ", top_p ", params.top_p,
+                             ": token ", got->token, " on the GPU, ", want.token, " on the host"));
+    }
+  }
+  return {};
+}
+
+Status VerifySampling(Steps& gpu) {
+  const std::vector<SamplingParams> cases = {
+      {.temperature = 0},
+      {.temperature = 0, .logprobs = 5},
+      {.temperature = 0.6F},
+      {.temperature = 1.0F, .logprobs = 20},
+      {.temperature = 0.3F, .top_p = 0.8F},
+      {.temperature = 0.8F, .top_k = 40},
+      {.temperature = 0.8F, .top_p = 0.9F, .top_k = 200, .min_p = 0.01F},
+      {.temperature = 0.5F, .min_p = 0.1F},
+      {.temperature = 0.8F,
+       .top_k = 50,
+       .repetition_penalty = 1.2F,
+       .presence_penalty = 0.5F,
+       .logit_bias = {{5, 4.0F}, {100000, 3.5F}},
+       .bad_words = {{17}},
+       .logprobs = 3},
+  };
+  const int64_t most = gpu.executor().limits().max_sequences;
+  ERNE_RETURN_IF_ERROR(gpu.Prefill(most, 20));
+  for (const SamplingParams& params : cases) {
+    for (const int64_t sequences : {int64_t{1}, most}) {
+      ERNE_RETURN_IF_ERROR(VerifyChoice(gpu, params, sequences));
+    }
+  }
+  std::printf("tokens as the host chooses them, %zu kinds of choice, 1 and %lld sequences\n",
+              cases.size(), static_cast<long long>(most));
+  return {};
+}
 
 Status Verify(Steps& gpu, const std::shared_ptr<const Model>& model) {
   constexpr int64_t kLength = 40;
@@ -295,7 +390,7 @@ struct Bytes {
 Status TimeDecode(Steps& gpu, const Bytes& bytes, int64_t sequences, int64_t depth, int64_t runs) {
   ERNE_RETURN_IF_ERROR(gpu.Prefill(sequences, depth));
   ERNE_ASSIGN_OR_RETURN(const double seconds, Time(runs, [&] {
-                          return gpu.Run(sequences, depth, 1, SequenceRows::Logits::kLast);
+                          return gpu.Run(sequences, depth, 1, SequenceRows::Logits::kToken);
                         }));
   const double floor =
       (bytes.weights + static_cast<double>(sequences * depth) * bytes.position) / bytes.rate;
@@ -308,7 +403,7 @@ Status TimeDecode(Steps& gpu, const Bytes& bytes, int64_t sequences, int64_t dep
 
 Status TimePrefill(Steps& gpu, int64_t length, int64_t runs) {
   ERNE_ASSIGN_OR_RETURN(const double seconds, Time(runs, [&] {
-                          return gpu.Run(1, 0, length, SequenceRows::Logits::kLast);
+                          return gpu.Run(1, 0, length, SequenceRows::Logits::kToken);
                         }));
   const ModelSpec& spec = gpu.executor().spec();
   const AttentionSpec& a = spec.attention;
@@ -329,7 +424,7 @@ Status Profile(Steps& gpu) {
   const auto step = [&](int64_t sequences, int64_t start, int64_t rows) -> Status {
     ERNE_RETURN_IF_ERROR(gpu.Prefill(sequences, start));
     ProfilerStart();
-    const auto run = gpu.Run(sequences, start, rows, SequenceRows::Logits::kLast);
+    const auto run = gpu.Run(sequences, start, rows, SequenceRows::Logits::kToken);
     ProfilerStop();
     return run.status();
   };
@@ -351,8 +446,12 @@ Status Bench(const Options& options) {
               info.name.c_str(), options.weights.c_str(), FormatBytes(info.weight_bytes).c_str(),
               info.kv_type.c_str(), FormatBytes(info.kv_bytes).c_str(),
               FormatBytes(info.workspace_bytes).c_str(), loading.count());
+  const SamplingParams timed = {.temperature = options.greedy ? 0.0F : 0.6F};
+  gpu->Choose(timed);
   if (options.profile) return Profile(*gpu);
   ERNE_RETURN_IF_ERROR(Verify(*gpu, model));
+  ERNE_RETURN_IF_ERROR(VerifySampling(*gpu));
+  gpu->Choose(timed);
   Bytes bytes;
   ERNE_ASSIGN_OR_RETURN(bytes.rate, MeasureReadBandwidth());
   bytes.weights = static_cast<double>(MeasureModel(*model).weight_bytes);
@@ -381,6 +480,7 @@ int Main(const std::vector<std::string>& arguments) {
   flags.Add("steps", &options.steps, "N", {"Steps of which the median counts", "取中位数的步数"})
       .Range(9, 100000);
   flags.Add("quick", &options.quick, {"At most 64 sequences", "最多 64 个序列"});
+  flags.Add("greedy", &options.greedy, {"Choose the most probable tokens", "选取概率最大的词元"});
   flags.Add("profile", &options.profile,
             {"No verifying and no timing: a few steps for a profiler",
              "不检验也不计时：只运行几步，供性能分析器使用"});

@@ -89,7 +89,7 @@ function(erne_check_headers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/*.h)
   if(NOT ERNE_CUDA)  # these need the toolkit's own headers
     list(FILTER headers EXCLUDE REGEX
-      "^executor/cuda/(attention|device|device_model|gemm|gemm_kernels|pack_kernels|row_kernels|workspace)\\.h$")
+      "^executor/cuda/(attention|device|device_model|gemm|gemm_kernels|pack_kernels|row_kernels|sampling|token_sampler|workspace)\\.h$")
   endif()
   set(sources)
   foreach(header ${headers})

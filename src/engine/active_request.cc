@@ -58,11 +58,15 @@ void ActiveRequest::JudgeGuesses(int64_t drafted, int64_t accepted) {
   draft_length_ = accepted == drafted ? 2 * drafted : accepted + 1;
 }
 
-Result<SampledToken> ActiveRequest::Sample(std::span<const float> logits,
-                                           SamplerScratch& scratch) const {
+TokenChoice ActiveRequest::Choice() const {
   SamplePoint point{.position = static_cast<uint64_t>(known()), .output = output()};
   if (known() - prompt_length() < min_tokens_) point.bans.banned = stop_tokens_;
-  return sampler_.Sample(logits, point, scratch);
+  return {.sampler = &sampler_, .point = point};
+}
+
+Result<SampledToken> ActiveRequest::Sample(std::span<const float> logits,
+                                           SamplerScratch& scratch) const {
+  return sampler_.Sample(logits, Choice().point, scratch);
 }
 
 std::optional<FinishReason> ActiveRequest::Accept(int32_t token) {

@@ -11,6 +11,7 @@
 #include "engine/prompt_lookup.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "executor/executor.h"
 #include "sampling/sampler.h"
 
 namespace erne {
@@ -40,6 +41,8 @@ class ActiveRequest : public Sequence {
   // How the last ones fared: right ones make the next ones longer.
   void JudgeGuesses(int64_t drafted, int64_t accepted);
 
+  // How the next token is chosen; good until the sequence changes.
+  TokenChoice Choice() const;
   // Chooses the next token from its logits [vocab].
   Result<SampledToken> Sample(std::span<const float> logits, SamplerScratch& scratch) const;
   // Appends it. What makes the answer end with it; nothing when it goes on.

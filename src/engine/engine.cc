@@ -60,11 +60,6 @@ SchedulerOptions ToScheduler(const EngineOptions& options, const ExecutorLimits&
           .secret = RandomSecret()};
 }
 
-SequenceRows::Logits LogitsOf(const ScheduledRows& rows) {
-  if (rows.logits == 0) return SequenceRows::Logits::kNone;
-  return rows.logits == 1 ? SequenceRows::Logits::kLast : SequenceRows::Logits::kAll;
-}
-
 std::span<const float> RowOf(std::span<const float> rows, int64_t row, int64_t width) {
   return rows.subspan(static_cast<size_t>(row * width), static_cast<size_t>(width));
 }
@@ -430,7 +425,8 @@ StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
          .tokens = std::span(request.tokens)
                        .subspan(static_cast<size_t>(rows.start), static_cast<size_t>(rows.count)),
          .blocks = request.blocks,
-         .logits = LogitsOf(rows)});
+         .logits = sampler_.Wanted(rows),
+         .choice = request.Choice()});
   }
   executor_->SetRoutingTrace(traced ? &routes_ : nullptr);
   kv_tokens_.store(kv_tokens, std::memory_order_relaxed);
@@ -439,16 +435,18 @@ StepShape Engine::Impl::Begin(std::span<const ScheduledRows> step) {
 }
 
 void Engine::Impl::Deliver(std::span<const ScheduledRows> step, std::span<const float> logits) {
-  sampler_.Sample(step, logits);
+  sampler_.Sample(step, batch_, logits);
   const auto vocab = static_cast<size_t>(vocab_size_);
   for (size_t i = 0; i < step.size(); ++i) {
-    const size_t size = static_cast<size_t>(step[i].logits) * vocab;
+    // Of a token that the executor chose there are none.
+    const bool returned = batch_[i].logits != SequenceRows::Logits::kToken;
+    const size_t size = returned ? static_cast<size_t>(step[i].logits) * vocab : 0;
     DeliverRows(step[i], i, logits.first(size));
     logits = logits.subspan(size);
   }
 }
 
-// index: of the rows in the step. logits: [rows.logits, vocab]
+// index: of the rows in the step. logits: [rows.logits, vocab], or none where the executor chose.
 void Engine::Impl::DeliverRows(const ScheduledRows& rows, size_t index,
                                std::span<const float> logits) {
   auto& request = static_cast<ActiveRequest&>(*rows.sequence);

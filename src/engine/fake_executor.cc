@@ -84,7 +84,7 @@ int64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix, int64
     slot = {position, prefix, token, runs_};
     ++position;
     const bool wanted = rows.logits == SequenceRows::Logits::kAll ||
-                        (rows.logits == SequenceRows::Logits::kLast && position == end);
+                        (rows.logits != SequenceRows::Logits::kNone && position == end);
     if (!wanted) continue;
     const auto row = static_cast<size_t>(logit_row + written++);
     if (token != options_.nan_after_token) {
@@ -95,14 +95,30 @@ int64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix, int64
 }
 
 Result<std::span<const float>> FakeExecutor::Run(const Batch& batch) {
-  const BatchSize size = CheckBatch(batch, options_.vocab_size, options_.limits);
+  CheckBatch(batch, options_.vocab_size, options_.limits);
   ++runs_;
   if (options_.on_run) ERNE_RETURN_IF_ERROR(options_.on_run(batch));
   const auto vocab = static_cast<size_t>(options_.vocab_size);
   std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
   int64_t row = 0;
-  for (const SequenceRows& rows : batch) row += WriteRows(rows, ReadPrefix(rows), row);
-  return std::span<const float>(logits_).first(static_cast<size_t>(size.logit_rows) * vocab);
+  tokens_.clear();
+  for (size_t s = 0; s < batch.size(); ++s) {
+    const SequenceRows& rows = batch[s];
+    const int64_t written = WriteRows(rows, ReadPrefix(rows), row);
+    if (rows.logits != SequenceRows::Logits::kToken) {
+      row += written;
+      continue;
+    }
+    ERNE_CHECK(options_.chooses_tokens);
+    const auto logits =
+        std::span<const float>(logits_).subspan(static_cast<size_t>(row) * vocab, vocab);
+    SamplerScratch scratch(options_.vocab_size);
+    tokens_.emplace(s, rows.choice.sampler->Sample(logits, rows.choice.point, scratch));
+    // The next row overwrites it: the caller does not get it.
+    std::fill_n(logits_.begin() + row * options_.vocab_size, vocab,
+                std::numeric_limits<float>::quiet_NaN());
+  }
+  return std::span<const float>(logits_).first(static_cast<size_t>(row) * vocab);
 }
 
 }  // namespace erne

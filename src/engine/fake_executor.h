@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,6 +28,7 @@ struct FakeExecutorOptions {
   // The row of a sequence whose last token is this one is full of NaN.
   std::optional<int32_t> nan_after_token;
   int threads = 1;  // that ForEach uses
+  bool chooses_tokens = false;
 };
 
 class FakeExecutor : public Executor {
@@ -34,6 +36,8 @@ class FakeExecutor : public Executor {
   explicit FakeExecutor(const FakeExecutorOptions& options);
 
   Result<std::span<const float>> Run(const Batch& batch) override;
+  bool chooses_tokens() const override { return options_.chooses_tokens; }
+  Result<SampledToken> TakeToken(size_t sequence) override { return tokens_.at(sequence); }
   void SetRoutingTrace(RoutingTrace*) override {}
   int threads() const override { return pool_.threads(); }
   void ForEach(int64_t count, const std::function<void(int64_t)>& body) override;
@@ -60,8 +64,9 @@ class FakeExecutor : public Executor {
   FakeExecutorOptions options_;
   ThreadPool pool_;
   ModelSpec spec_;
-  std::vector<Slot> slots_;    // [num_blocks * kKvBlockSize]
-  std::vector<float> logits_;  // [max_logit_rows, vocab]
+  std::vector<Slot> slots_;                        // [num_blocks * kKvBlockSize]
+  std::vector<float> logits_;                      // [max_logit_rows, vocab]
+  std::map<size_t, Result<SampledToken>> tokens_;  // of the last run, by place in the batch
   int64_t runs_ = 0;
 };
 

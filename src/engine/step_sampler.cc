@@ -25,12 +25,25 @@ StepSampler::StepSampler(Executor& executor, int64_t max_sequences)
   jobs_.reserve(static_cast<size_t>(max_sequences));
 }
 
-void StepSampler::Sample(std::span<const ScheduledRows> step, std::span<const float> logits) {
+SequenceRows::Logits StepSampler::Wanted(const ScheduledRows& rows) const {
+  if (rows.logits == 0) return SequenceRows::Logits::kNone;
+  if (rows.logits > 1) return SequenceRows::Logits::kAll;
+  const bool only_token = rows.reaches_end && !rows.sequence->prompt_logits;
+  return only_token && executor_.chooses_tokens() ? SequenceRows::Logits::kToken
+                                                  : SequenceRows::Logits::kLast;
+}
+
+void StepSampler::Sample(std::span<const ScheduledRows> step, const Batch& batch,
+                         std::span<const float> logits) {
   ERNE_CHECK(step.size() <= chosen_.size()) << step.size() << " sequences in a step";
   jobs_.clear();
   int64_t first = 0;
   for (size_t i = 0; i < step.size(); ++i) {
     const ScheduledRows& rows = step[i];
+    if (batch[i].logits == SequenceRows::Logits::kToken) {
+      chosen_[i] = executor_.TakeToken(i);
+      continue;
+    }
     const int64_t row = first + rows.logits - 1 - rows.sequence->drafts;
     first += rows.logits;
     if (rows.reaches_end) jobs_.push_back({&rows, logits.data() + row * vocab_size_, i});

@@ -1,5 +1,5 @@
-// Chooses the tokens of a step: those of different sequences do not depend on each other, so the
-// executor's threads share them.
+// Chooses the tokens of a step, those that the executor does not choose where the logits are. Those
+// of different sequences do not depend on each other, so the executor's threads share them.
 #pragma once
 
 #include <atomic>
@@ -24,10 +24,14 @@ class StepSampler {
   StepSampler(const StepSampler&) = delete;
   StepSampler& operator=(const StepSampler&) = delete;
 
+  // What these rows ask the executor for.
+  SequenceRows::Logits Wanted(const ScheduledRows& rows) const;
+
   // Chooses the token behind the last known one of each sequence of the step whose rows reach its
   // end. The sequences are ActiveRequests, their guesses still among their tokens; none is changed.
-  // logits: of all rows of the step, as Run gives them.
-  void Sample(std::span<const ScheduledRows> step, std::span<const float> logits);
+  // batch, logits: of the step, as Run took and gives them.
+  void Sample(std::span<const ScheduledRows> step, const Batch& batch,
+              std::span<const float> logits);
   // What was chosen for step[index]; once, and only where something was.
   Result<SampledToken> Take(size_t index);
 

@@ -12,6 +12,7 @@ int64_t LogitRows(const SequenceRows& sequence) {
     case SequenceRows::Logits::kNone:
       return 0;
     case SequenceRows::Logits::kLast:
+    case SequenceRows::Logits::kToken:
       return sequence.tokens.empty() ? 0 : 1;
     case SequenceRows::Logits::kAll:
       return static_cast<int64_t>(sequence.tokens.size());
@@ -30,6 +31,9 @@ BatchSize CheckBatch(const Batch& batch, int64_t vocab_size, const ExecutorLimit
     ERNE_CHECK(sequence.start >= 0 && sequence.start <= limits.max_context - count)
         << "sequence " << s << " has rows " << sequence.start << " + " << count
         << ", the context is " << limits.max_context;
+    ERNE_CHECK(sequence.logits != SequenceRows::Logits::kToken ||
+               sequence.choice.sampler != nullptr)
+        << "sequence " << s << " asks for a token without saying how to choose it";
     for (const int32_t token : sequence.tokens) {
       ERNE_CHECK(token >= 0 && token < vocab_size)
           << "token " << token << " of sequence " << s << ", the vocabulary has " << vocab_size;

@@ -15,7 +15,7 @@ struct BatchSize {
   int64_t logit_rows = 0;
 };
 
-// Rows with logits that one sequence asks for.
+// Rows of which one sequence wants logits computed.
 int64_t LogitRows(const SequenceRows& sequence);
 
 // CHECKs the batch against the limits (rows, logit rows, sequences, context), the vocabulary and

@@ -22,8 +22,16 @@
 #include "kv/block_pool.h"
 #include "kv/kv_dtype.h"
 #include "model/model.h"
+#include "sampling/sampler.h"
 
 namespace erne {
+
+// How the token behind a row is chosen: whoever has the row's logits calls sampler->Sample with the
+// point.
+struct TokenChoice {
+  const RequestSampler* sampler = nullptr;
+  SamplePoint point = {};
+};
 
 // The rows of one sequence in a step: tokens at positions [start, start + count) of it.
 struct SequenceRows {
@@ -31,7 +39,10 @@ struct SequenceRows {
   std::span<const int32_t> tokens;  // [count], in 0..vocab-1
   std::span<const BlockId> blocks;  // block table: covers at least start + count positions
   // Which rows need logits: all, the last one, or none (a prompt chunk that is not the last).
-  enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
+  // kToken: the last one, and not its logits come back but the token that `choice` makes of them
+  // (Executor::chooses_tokens).
+  enum class Logits { kNone, kLast, kAll, kToken } logits = Logits::kLast;
+  TokenChoice choice = {};  // kToken: outlives Run
 };
 
 using Batch = std::vector<SequenceRows>;
@@ -90,10 +101,21 @@ class Executor {
   virtual ~Executor() = default;
 
   // Runs the batch: writes KV for every row, and computes the logits that were asked for. Returns
-  // them as float32 [logit rows, vocab], in batch order, valid until the next Run. The caller keeps
+  // them as float32 [logit rows, vocab], in batch order and without those of kToken, valid until
+  // the next Run. The caller keeps
   // within the limits, tokens within the vocabulary and tables within the pool (CHECKed). An error
   // (a fault of the device) fails the step.
   virtual Result<std::span<const float>> Run(const Batch& batch) = 0;
+
+  // Whether it takes rows that ask for kToken. It chooses what RequestSampler::Sample would, draw
+  // for draw.
+  virtual bool chooses_tokens() const { return false; }
+  // The token of a sequence of the last batch that asked for kToken; once each. `sequence`: its
+  // place in the batch. Errors: as RequestSampler::Sample.
+  virtual Result<SampledToken> TakeToken(size_t sequence) {
+    (void)sequence;
+    return Internal("this executor chooses no tokens");
+  }
 
   // Lends the executor's threads between two steps, for work that is as parallel as a step: calls
   // body(i) once for every i below `count`, on any of threads() threads, and returns when all are

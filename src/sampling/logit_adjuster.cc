@@ -6,17 +6,12 @@
 #include <limits>
 
 #include "base/check.h"
+#include "sampling/draw_rules.h"
 
 namespace erne {
 namespace {
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
-
-// Overflow stops at the largest float; infinities and NaN pass, for the sampler to judge.
-float KeepFinite(float before, float after) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  return std::isfinite(before) ? std::clamp(after, -kLargest, kLargest) : before;
-}
 
 // Whole words first: of a mask most are full or empty.
 void BanAllBut(std::span<const uint32_t> allowed, std::span<float> logits) {
@@ -78,38 +73,33 @@ void LogitAdjuster::BanAllButAllowed(std::span<float> logits) const {
   }
 }
 
-void LogitAdjuster::BanBadWords(std::span<const int32_t> output, std::span<float> logits) const {
-  for (const std::vector<int32_t>& word : params_.bad_words) {
-    const size_t head = word.size() - 1;
-    if (output.size() < head) continue;
-    const std::span<const int32_t> tail = output.last(head);
-    if (std::equal(tail.begin(), tail.end(), word.begin()))
-      logits[static_cast<size_t>(word.back())] = kBanned;
-  }
+bool LogitAdjuster::Completes(std::span<const int32_t> output, std::span<const int32_t> word) {
+  const size_t head = word.size() - 1;
+  if (output.size() < head) return false;
+  const std::span<const int32_t> tail = output.last(head);
+  return std::equal(tail.begin(), tail.end(), word.begin());
 }
 
 void LogitAdjuster::Adjust(std::span<const int32_t> output, const TokenBans& bans,
                            std::span<float> logits) const {
   if (restricts()) BanAllButAllowed(logits);
   if (!bans.allowed.empty()) BanAllBut(bans.allowed, logits);
-  BanBadWords(output, logits);
-  for (const int32_t token : bans.banned) logits[static_cast<size_t>(token)] = kBanned;
+  ForEachBanned(output, bans, [&](int32_t token) { logits[static_cast<size_t>(token)] = kBanned; });
   for (const auto& [token, bias] : params_.logit_bias) {
     float& logit = logits[static_cast<size_t>(token)];
-    logit = KeepFinite(logit, logit + bias);
+    logit = sampling::Biased(logit, bias);
   }
   const float penalty = params_.repetition_penalty;
   const std::span<const uint64_t> words = seen_.words();
   for (size_t word = 0; word < words.size(); ++word) {
     for (uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
       float& logit = logits[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
-      logit = KeepFinite(logit, logit > 0.0F ? logit / penalty : logit * penalty);
+      logit = sampling::Repeated(logit, penalty);
     }
   }
   for (const auto& [token, count] : output_.entries()) {
     float& logit = logits[static_cast<size_t>(token)];
-    const float frequency = params_.frequency_penalty * static_cast<float>(count);
-    logit = KeepFinite(logit, logit - frequency - params_.presence_penalty);
+    logit = sampling::Counted(logit, count, params_.frequency_penalty, params_.presence_penalty);
   }
 }
 

@@ -66,6 +66,21 @@ class LogitAdjuster {
   void Adjust(std::span<const int32_t> output, const TokenBans& bans,
               std::span<float> logits) const;
 
+  // What Adjust works from, for those who adjust logits elsewhere (draw_rules.h has the
+  // arithmetic). The sets are empty where the parameters ask for none.
+  std::span<const uint64_t> allowed() const { return allowed_.words(); }
+  std::span<const uint64_t> seen() const { return seen_.words(); }
+  std::span<const TokenCounts::Entry> counted() const { return output_.entries(); }
+  // Calls body(token) for the tokens that are banned one by one: bad words and `bans.banned`.
+  template <typename Body>
+  void ForEachBanned(std::span<const int32_t> output, const TokenBans& bans,
+                     const Body& body) const {
+    for (const std::vector<int32_t>& word : params_.bad_words) {
+      if (Completes(output, word)) body(word.back());
+    }
+    for (const int32_t token : bans.banned) body(token);
+  }
+
   // Room for an output of that length, so that Add does not allocate.
   void Reserve(int64_t output_tokens);
   // A token of the output.
@@ -78,7 +93,8 @@ class LogitAdjuster {
     return params_.presence_penalty != 0.0F || params_.frequency_penalty != 0.0F;
   }
   void BanAllButAllowed(std::span<float> logits) const;
-  void BanBadWords(std::span<const int32_t> output, std::span<float> logits) const;
+  // Whether the last token of `word` would complete it.
+  static bool Completes(std::span<const int32_t> output, std::span<const int32_t> word);
 
   const SamplingParams& params_;
   bool adjusts_;

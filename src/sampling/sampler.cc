@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "sampling/draw_rules.h"
 #include "sampling/philox.h"
 #include "sampling/vocab_loops.h"
 
@@ -18,6 +19,8 @@ namespace {
 using sampling::BestVocabLoops;
 using sampling::kWeighed;
 using sampling::kWeightBits;
+using sampling::MultiplyHigh;
+using sampling::NucleusWeight;
 using sampling::VocabLoops;
 using sampling::WeightRule;
 using Candidate = SamplerScratch::Candidate;
@@ -68,16 +71,8 @@ class Weigher {
     return Loops().weigh(logits.data(), logits.size(), rule_, weights);
   }
 
-  // A bound for logits: what is below it weighs less than `weight`, at least 1. Not a tight one:
-  // rounding, here and in the weights, moves a weight by less than 0.5 + 1e-12 of itself.
   float LogitFor(uint64_t weight) const {
-    const double least = static_cast<double>(weight) * (1 - 1e-9) - 0.75;
-    const double logit = rule_.max + temperature_ * std::log(std::ldexp(least, -kWeightBits));
-    constexpr float kLargest = std::numeric_limits<float>::max();
-    if (!(logit > -static_cast<double>(kLargest))) return -kInfinity;
-    // Once for the rounding to float, once for that of the sum.
-    const float rounded = static_cast<float>(logit);
-    return std::nextafter(std::nextafter(rounded, -kInfinity), -kInfinity);
+    return sampling::LogitFor(weight, rule_.max, temperature_);
   }
 
  private:
@@ -257,17 +252,6 @@ Nucleus FindNucleus(std::span<const float> logits, uint64_t needed, SamplerScrat
   return nucleus;
 }
 
-// floor(a * b / 2^64).
-uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
-  const uint64_t a_low = a & 0xFFFFFFFF;
-  const uint64_t a_high = a >> 32;
-  const uint64_t b_low = b & 0xFFFFFFFF;
-  const uint64_t b_high = b >> 32;
-  const uint64_t middle = a_high * b_low + ((a_low * b_low) >> 32);
-  const uint64_t carry = (middle & 0xFFFFFFFF) + a_low * b_high;
-  return a_high * b_high + (middle >> 32) + (carry >> 32);
-}
-
 // Draws by weight from the row that WeighAll has weighed. bits: uniform over 64 bits.
 int32_t DrawFromAll(std::span<const float> logits, const Weigher& weigher, uint64_t bits,
                     uint64_t sum, const SamplerScratch& scratch) {
@@ -319,19 +303,13 @@ int32_t DrawToken(std::span<const float> logits, const SamplingParams& params, f
   const Weigher weigher(max, params.temperature);
   const auto top_k = static_cast<size_t>(std::max(params.top_k, 0));
   const bool all_ranks = top_k == 0 || top_k >= logits.size();
-  uint64_t least =
-      std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(static_cast<double>(params.min_p) *
-                                                            (uint64_t{1} << kWeightBits))));
-  const auto needed_of = [&](uint64_t sum) {
-    const double exact = std::ceil(static_cast<double>(params.top_p) * static_cast<double>(sum));
-    return std::clamp<uint64_t>(static_cast<uint64_t>(exact), 1, sum);
-  };
+  uint64_t least = LeastWeight(params);
   if (all_ranks && least == 1) {
     const uint64_t sum = WeighAll(logits, weigher, scratch);
     if (params.top_p >= 1.0F) return DrawFromAll(logits, weigher, bits, sum, scratch);
     // Tokens lighter than (sum - needed) / n weigh less than sum - needed together: the rest
     // reaches `needed` without them. In a real row this leaves hundreds of a hundred thousand.
-    const uint64_t needed = needed_of(sum);
+    const uint64_t needed = NucleusWeight(params.top_p, sum);
     least = std::max<uint64_t>(1, (sum - needed) / logits.size());
     CollectTokens(logits, weigher.LogitFor(least), scratch);
     WeighTokens(logits, weigher, least, scratch);
@@ -343,7 +321,8 @@ int32_t DrawToken(std::span<const float> logits, const SamplingParams& params, f
     CollectTopK(logits, top_k, scratch);
   }
   const uint64_t sum = WeighTokens(logits, weigher, least, scratch);
-  if (params.top_p < 1.0F) return DrawFromNucleus(logits, bits, needed_of(sum), scratch);
+  if (params.top_p < 1.0F)
+    return DrawFromNucleus(logits, bits, NucleusWeight(params.top_p, sum), scratch);
   return DrawFromTokens(bits, sum, scratch, [&](size_t i) { return scratch.weights[i]; });
 }
 
@@ -351,20 +330,16 @@ int32_t DrawToken(std::span<const float> logits, const SamplingParams& params, f
 class LogSoftmax {
  public:
   LogSoftmax(std::span<const float> logits, float max, SamplerScratch& scratch)
-      : logits_(logits),
-        max_(max),
-        log_sum_(std::log(std::ldexp(
-            static_cast<double>(WeighAll(logits, Weigher(max, 1.0F), scratch)), -kWeightBits))) {}
+      : logits_(logits), max_(max), sum_(WeighAll(logits, Weigher(max, 1.0F), scratch)) {}
 
   TokenLogprob Of(int32_t token) const {
-    const auto logit = static_cast<double>(logits_[static_cast<size_t>(token)]);
-    return {token, static_cast<float>(logit - max_ - log_sum_)};
+    return {token, LogprobOf(logits_[static_cast<size_t>(token)], max_, sum_)};
   }
 
  private:
   std::span<const float> logits_;
-  double max_;
-  double log_sum_;
+  float max_;
+  uint64_t sum_;
 };
 
 std::vector<TokenLogprob> LogprobsOf(std::span<const float> logits, float max, int32_t chosen,
@@ -392,6 +367,16 @@ std::vector<TokenLogprob> Logprobs(std::span<const float> logits, float max, int
 }
 
 }  // namespace
+
+uint64_t LeastWeight(const SamplingParams& params) {
+  const double exact = std::ceil(static_cast<double>(params.min_p) * (uint64_t{1} << kWeightBits));
+  return std::max<uint64_t>(1, static_cast<uint64_t>(exact));
+}
+
+float LogprobOf(float logit, float max, uint64_t sum) {
+  const double log_sum = std::log(std::ldexp(static_cast<double>(sum), -kWeightBits));
+  return static_cast<float>(static_cast<double>(logit) - max - log_sum);
+}
 
 SamplerScratch::SamplerScratch(int64_t vocab_size) {
   const auto size = static_cast<size_t>(vocab_size);

@@ -92,6 +92,7 @@ class RequestSampler {
   void Reserve(int64_t output_tokens) { adjuster_.Reserve(output_tokens); }
 
   const SamplingParams& params() const { return params_; }
+  const LogitAdjuster& adjuster() const { return adjuster_; }
 
  private:
   const SamplingParams params_;
@@ -102,6 +103,12 @@ class RequestSampler {
 // Internal when the logits are not numbers.
 Result<std::vector<TokenLogprob>> TokenLogprobs(std::span<const float> logits, int32_t token,
                                                 int32_t count, SamplerScratch& scratch);
+
+// The smallest weight that min_p leaves a token, at least 1.
+uint64_t LeastWeight(const SamplingParams& params);
+// log softmax of a logit: of a row with the largest one `max`, whose weights at temperature 1 sum
+// up to `sum`.
+float LogprobOf(float logit, float max, uint64_t sum);
 
 // Index of the largest value, the lowest index on ties. values: not empty, no NaN.
 int32_t ArgMax(std::span<const float> values);

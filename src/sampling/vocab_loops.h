@@ -13,10 +13,6 @@
 
 namespace erne::sampling {
 
-// Weights are fixed point: 2^40 is one, the weight of the largest logit. Fine enough for a token of
-// probability 1e-12, and sums over 2^23 tokens stay below 2^64.
-inline constexpr int kWeightBits = 40;
-
 // Logits that are weighed at a time: their weights stay in the first-level cache.
 inline constexpr size_t kWeighed = 512;
 

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sampling/fixed_exp.h"
+
 namespace erne::sampling {
 namespace {
 

@@ -7,7 +7,8 @@
 //   norm | router | choose | sort | gate, up | down | weighted sum, added to x     (experts)
 //   norm + head
 //
-// and one copy brings the logits back. Up to kMostNormRows rows a product takes the norm before it
+// then the sampler's (token_sampler.h) where tokens are asked for; logits that are asked for come
+// back in one copy. Up to kMostNormRows rows a product takes the norm before it
 // along; beyond that the norm is a kernel. Batches of single rows (decoding) are replayed from CUDA
 // graphs, made once for each number of rows in GraphRows; others are launched one by one. On
 // compute capability 9.0 a kernel starts while the one before it still runs, and fetches its
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/strings.h"
@@ -30,6 +32,7 @@
 #include "executor/cuda/gemm.h"
 #include "executor/cuda/row_kernels.h"
 #include "executor/cuda/step_plan.h"
+#include "executor/cuda/token_sampler.h"
 #include "executor/cuda/workspace.h"
 #include "executor/rope.h"
 
@@ -104,6 +107,10 @@ class CudaExecutor final : public Executor {
         Memory::Allocate(Memory::Place::kPinned,
                          static_cast<uint64_t>(limits_.max_logit_rows * model_.spec.vocab_size) * 4,
                          "logits"));
+    if (SamplesVocab(model_.spec.vocab_size)) {
+      sampler_.emplace(model_.spec.vocab_size, limits_.max_sequences);
+      ERNE_RETURN_IF_ERROR(sampler_->Allocate());
+    }
     ERNE_RETURN_IF_ERROR(FillAngles());
     ERNE_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize(), "preparing the GPU's memory");
     return MakeGraphs();
@@ -116,6 +123,7 @@ class CudaExecutor final : public Executor {
     const bool may_pad = trace_ == nullptr && size.rows <= largest_graph_;
     planner_.Plan(batch, may_pad ? GraphRows(static_cast<int>(size.rows)) : 0, plan);
     const StepShape& shape = planner_.shape();
+    if (sampler_) ERNE_RETURN_IF_CUDA_ERROR(sampler_->Plan(batch, launcher_), kWhat);
     ERNE_RETURN_IF_CUDA_ERROR(
         cudaMemcpyAsync(space_.plan, plan.data(), static_cast<size_t>(planner_.words()) * 4,
                         cudaMemcpyHostToDevice, launcher_.stream),
@@ -126,16 +134,22 @@ class CudaExecutor final : public Executor {
     } else {
       ERNE_RETURN_IF_ERROR(Enqueue(shape));
     }
-    const auto floats = static_cast<size_t>(size.logit_rows * model_.spec.vocab_size);
-    auto* logits = reinterpret_cast<float*>(logits_.data());
-    if (floats > 0) {
-      ERNE_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(logits, space_.logits, floats * sizeof(float),
-                                                cudaMemcpyDeviceToHost, launcher_.stream),
+    if (sampler_) ERNE_RETURN_IF_CUDA_ERROR(sampler_->Launch(launcher_, space_.logits), kWhat);
+    ERNE_ASSIGN_OR_RETURN(const int64_t copied, CopyLogits(batch));
+    ERNE_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(launcher_.stream), kWhat);
+    const std::span<float> logits(reinterpret_cast<float*>(logits_.data()),
+                                  static_cast<size_t>(limits_.max_logit_rows) * vocab());
+    const size_t floats = static_cast<size_t>(copied) * vocab();
+    // A row that asked for a token was not copied, so there is room for one.
+    if (sampler_) {
+      ERNE_RETURN_IF_CUDA_ERROR(sampler_->Finish(batch, space_.logits, logits.subspan(floats)),
                                 kWhat);
     }
-    ERNE_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(launcher_.stream), kWhat);
-    return std::span<const float>(logits, floats);
+    return std::span<const float>(logits.first(floats));
   }
+
+  bool chooses_tokens() const override { return sampler_.has_value(); }
+  Result<SampledToken> TakeToken(size_t sequence) override { return sampler_->Take(sequence); }
 
   int threads() const override { return pool_.threads(); }
   void ForEach(int64_t count, const std::function<void(int64_t)>& body) override {
@@ -152,12 +166,38 @@ class CudaExecutor final : public Executor {
     ExecutorInfo info = described_;
     info.weight_bytes = model_.memory.bytes();
     info.kv_bytes = kv_.bytes();
-    info.workspace_bytes = space_.arena.bytes();
+    info.workspace_bytes = space_.arena.bytes() + (sampler_ ? sampler_->bytes() : 0);
     return info;
   }
 
  private:
   static constexpr const char* kWhat = "the GPU failed in a step";
+
+  size_t vocab() const { return static_cast<size_t>(model_.spec.vocab_size); }
+
+  // Starts copies of the rows that the caller wants; returns how many there are.
+  Result<int64_t> CopyLogits(const Batch& batch) {
+    auto* const logits = reinterpret_cast<float*>(logits_.data());
+    int64_t row = 0;     // of the step
+    int64_t copied = 0;  // rows
+    for (size_t s = 0; s < batch.size();) {
+      const int64_t first = row;
+      for (; s < batch.size() && batch[s].logits != SequenceRows::Logits::kToken; ++s) {
+        row += LogitRows(batch[s]);
+      }
+      if (row > first) {
+        ERNE_RETURN_IF_CUDA_ERROR(
+            cudaMemcpyAsync(logits + copied * model_.spec.vocab_size,
+                            space_.logits + first * model_.spec.vocab_size,
+                            static_cast<size_t>(row - first) * vocab() * sizeof(float),
+                            cudaMemcpyDeviceToHost, launcher_.stream),
+            kWhat);
+        copied += row - first;
+      }
+      for (; s < batch.size() && batch[s].logits == SequenceRows::Logits::kToken; ++s) ++row;
+    }
+    return copied;
+  }
 
   StepLimits PlannerLimits() const {
     StepLimits limits;
@@ -544,6 +584,7 @@ class CudaExecutor final : public Executor {
   ThreadPool pool_;  // for what the host computes
   Stream launcher_;
   Workspace space_;
+  std::optional<TokenSampler> sampler_;
   Memory kv_;                              // [layers][blocks + 1][kv_heads][KvHeadBytes]
   Memory plan_;                            // pinned, [words]
   Memory logits_;                          // pinned, [logit rows, vocab]
@@ -618,7 +659,8 @@ uint64_t CudaBlockBytes(const ModelSpec& spec, KvDType kv_dtype) {
 uint64_t CudaWorkspaceBytes(const ModelSpec& spec, const ExecutorLimits& limits) {
   cuda::Workspace space;
   space.Reserve(spec, limits, true);
-  return space.arena.bytes() + CudaBlockBytes(spec, limits.kv_dtype);
+  return space.arena.bytes() + cuda::SamplerBytes(spec.vocab_size, limits.max_sequences) +
+         CudaBlockBytes(spec, limits.kv_dtype);
 }
 
 }  // namespace erne

@@ -32,13 +32,8 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "kv/kv_dtype.h"
-
-#ifdef __CUDACC__
-#define ERNE_HD __host__ __device__
-#else
-#define ERNE_HD
-#endif
 
 namespace erne::cuda {
 
