@@ -32,6 +32,10 @@ uint64_t AvailableMemory(const MachineFiles& files = {});
 // CPU stay what they were. Elsewhere it does nothing.
 void TakeLongTurns();
 
+// Whether this process may use the tiles of AMX for bf16 and int8: the CPU has them, and the system
+// grants their registers (Linux 5.16 and later, asked here, once for all threads).
+bool TakeAmxTiles();
+
 // Gives freed memory that the allocator keeps for later back to the system. Takes milliseconds.
 void ReturnFreeMemory();
 

@@ -47,5 +47,9 @@ extern const ArithmeticLoop kInt8;
 namespace avx512_bf16 {
 extern const ArithmeticLoop kBf16;
 }
+namespace amx {
+extern const ArithmeticLoop kBf16;
+extern const ArithmeticLoop kInt8;
+}  // namespace amx
 
 }  // namespace erne::bench

@@ -97,6 +97,12 @@ std::vector<PeakSet> SupportedPeaks() {
     sets.back().name = "avx512_bf16";
     sets.back().bf16 = avx512_bf16::kBf16;
   }
+  if (TakeAmxTiles()) {
+    sets.push_back(sets.back());
+    sets.back().name = "amx";
+    sets.back().bf16 = amx::kBf16;
+    sets.back().int8 = amx::kInt8;
+  }
 #endif
   return sets;
 }

@@ -192,7 +192,7 @@ int Main(const std::vector<std::string>& arguments) {
   flags.Add("threads", &options.threads, "N", {"Its threads; 0: all", "线程数；0 表示全部"})
       .Range(0, 4096);
   flags.Add("isa", &options.isa, "NAME", {"Instruction set of the CPU executor", "CPU 指令集"})
-      .Choices({"scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"});
+      .Choices({"scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx"});
   flags
       .Add("activation-dtype", &options.precision.activation_dtype, "TYPE",
            {"Type of activations in products", "矩阵乘法中激活值的类型"})

@@ -84,4 +84,4 @@ def test_tidy_checks_a_fragment_through_the_sources_that_include_it(tmp_path):
     stand_in(tmp_path, 'for last; do :; done; echo "$last:1:1: error: seen [check]"')
     done = tidy(ROOT / "src/executor/cpu/gemm.inc", path=f"{tmp_path}:{os.environ['PATH']}")
     seen = {line.split(":")[0] for line in done.stdout.splitlines()[:-1]}
-    assert seen == {f"src/executor/cpu/kernels_{kind}.cc" for kind in ("avx2", "avx512", "avx512_bf16", "avx512_vnni", "scalar")}
+    assert seen == {f"src/executor/cpu/kernels_{kind}.cc" for kind in ("amx", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "scalar")}

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/machine.h"
 #include "base/strings.h"
 
 namespace erne::cpu {
@@ -29,13 +30,12 @@ std::vector<InstructionSet> InstructionSets() {
           {"avx2", &avx2::kKernels, avx2},
           {"avx512", &avx512::kKernels, avx512},
           {"avx512_vnni", &avx512_vnni::kKernels, vnni},
-          {"avx512_bf16", &avx512_bf16::kKernels, bf16}};
+          {"avx512_bf16", &avx512_bf16::kKernels, bf16},
+          {"amx", &amx::kKernels, bf16 && TakeAmxTiles()}};
 #else
-  return {{"scalar", &scalar::kKernels, true},
-          {"avx2", nullptr, false},
-          {"avx512", nullptr, false},
-          {"avx512_vnni", nullptr, false},
-          {"avx512_bf16", nullptr, false}};
+  return {{"scalar", &scalar::kKernels, true}, {"avx2", nullptr, false},
+          {"avx512", nullptr, false},          {"avx512_vnni", nullptr, false},
+          {"avx512_bf16", nullptr, false},     {"amx", nullptr, false}};
 #endif
 }
 
@@ -59,8 +59,9 @@ Result<const Kernels*> SelectKernels(const std::string& isa) {
     return set.kernels;
   }
   if (!name.empty()) {
-    return InvalidArgument(StrCat(source, " is \"", name,
-                                  "\"; known are scalar, avx2, avx512, avx512_vnni, avx512_bf16"));
+    return InvalidArgument(
+        StrCat(source, " is \"", name,
+               "\"; known are scalar, avx2, avx512, avx512_vnni, avx512_bf16, amx"));
   }
   return best;
 }

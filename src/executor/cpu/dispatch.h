@@ -10,7 +10,7 @@
 
 namespace erne::cpu {
 
-// The kernels of `isa` ("scalar", "avx2", "avx512"); when it is empty, of the environment's
+// The kernels of `isa` ("scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx"); when it is empty, of the environment's
 // ERNE_CPU_ISA, else the best. InvalidArgument when the name is unknown or this CPU lacks the set.
 Result<const Kernels*> SelectKernels(const std::string& isa);
 

@@ -31,11 +31,13 @@
 //   f32   an output is a chain of fused multiply-adds. Of int8 and int4 weights, a group sums
 //         x * (q - 128) or x * (q - 8) + (8 - zero) * sum(x), is multiplied by its scale and joins
 //         the total.
-//   bf16  with bf16 weights: products of pairs (VDPBF16PS) where the instruction set has them, else
-//         the chain of f32 over inputs rounded to bf16.
+//   bf16  with bf16 weights: products of pairs where the instruction set has them (VDPBF16PS; with
+//         AMX the tiles of TDPBF16PS, 32 inputs at a time, for one row as for many), else the chain
+//         of f32 over inputs rounded to bf16.
 //   int8  with int8 and int4 weights: x is rounded to 127 steps of the largest magnitude of its
 //         group. A group sums q * x in integers, exactly, subtracts zero * sum(x), is multiplied by
-//         both scales and joins the total. Every instruction set gets the same bits.
+//         both scales and joins the total. Every instruction set gets the same bits, so AMX takes
+//         its tiles only where more rows come than one block of vectors has.
 //
 // The paged KV cache has panels that stand alone: f32, f16 and bf16 as above, and
 //   int8  [cols][16] int8
@@ -232,6 +234,9 @@ namespace avx512_vnni {
 extern const Kernels kKernels;
 }
 namespace avx512_bf16 {
+extern const Kernels kKernels;
+}
+namespace amx {
 extern const Kernels kKernels;
 }
 

@@ -212,7 +212,9 @@ class GemmTest : public KernelsTest {
   // most cols + 4 + groups roundings of what Magnitude adds up. Bias and epilogue add 2 more.
   //
   // bf16 activations are rounded first; VDPBF16PS adds products one after the other as well, each
-  // rounded (and takes subnormal numbers for 0, which our values are far from). int8 activations
+  // rounded (and takes subnormal numbers for 0, which our values are far from), and TDPBF16PS adds
+  // two chains of a step before they join the total, which is no more roundings for any product.
+  // int8 activations
   // are rounded first, too; the integer sums are exact, and what is left are the roundings of the
   // groups.
   struct Expected {
