@@ -118,6 +118,23 @@ std::optional<uint64_t> MemInfo(const MachineFiles& files, std::string_view name
   return *kibibytes * 1024;
 }
 
+// The numbers of a list such as "0-3,8"; what is no number is passed over.
+std::vector<int> ReadList(const std::string& path) {
+  constexpr int kMost = 1 << 16;  // more CPUs or nodes than Linux can have
+  std::ifstream file(path);
+  std::string text;
+  file >> text;
+  std::vector<int> numbers;
+  for (const std::string& part : Split(text, ',')) {
+    const size_t dash = part.find('-');
+    const auto first = ParseNumber<int>(part.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : ParseNumber<int>(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last > kMost) continue;
+    for (int i = *first; i <= *last; ++i) numbers.push_back(i);
+  }
+  return numbers;
+}
+
 // The quota of CPU time in CPUs, from the files of version 2 ("max 100000") or 1 (-1: none).
 std::optional<double> QuotaOf(const std::string& folder, bool version2) {
   double quota = 0;
@@ -147,6 +164,47 @@ int UsableCpus(const MachineFiles& files) {
     }
   }
   return std::max(1, cpus);
+}
+
+std::vector<int> AllowedCpus() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+void PinThread(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  (void)::sched_setaffinity(0, sizeof(set), &set);
+}
+
+std::vector<int> NodesInUse(const MachineFiles& files) {
+  const std::vector<int> allowed = AllowedCpus();
+  std::vector<int> nodes;
+  for (const int node : ReadList(files.nodes + "/online")) {
+    const std::vector<int> cpus = ReadList(StrCat(files.nodes, "/node", node, "/cpulist"));
+    if (std::find_first_of(cpus.begin(), cpus.end(), allowed.begin(), allowed.end()) != cpus.end())
+      nodes.push_back(node);
+  }
+  return nodes;
+}
+
+void SpreadOverNodes([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes,
+                     const std::vector<int>& nodes) {
+  if (nodes.size() < 2) return;
+#if defined(__linux__) && defined(SYS_mbind)
+  constexpr int kInterleave = 3;  // MPOL_INTERLEAVE of set_mempolicy(2)
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  std::vector<unsigned long> mask(static_cast<size_t>(nodes.back() / kBits + 1));
+  for (const int node : nodes) mask[static_cast<size_t>(node / kBits)] |= 1UL << node % kBits;
+  // The call takes one bit less than it is told.
+  (void)::syscall(SYS_mbind, data, bytes, kInterleave, mask.data(), mask.size() * kBits + 1, 0U);
+#endif
 }
 
 uint64_t TotalMemory(const MachineFiles& files) {

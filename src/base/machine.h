@@ -2,8 +2,10 @@
 // groups (containers, systemd units) around the process bound them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace erne {
 
@@ -11,11 +13,28 @@ namespace erne {
 struct MachineFiles {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";
+  std::string nodes = "/sys/devices/system/node";
 };
 
 // CPUs that this process may use: its affinity mask, and the quota of its control groups rounded
 // up; at least 1.
 int UsableCpus(const MachineFiles& files = {});
+
+// The CPUs of the calling thread's affinity mask, in order; empty when it cannot be read.
+std::vector<int> AllowedCpus();
+
+// Binds the calling thread, and those that it starts from then on, to one CPU. Where the system
+// refuses, it stays as it was.
+void PinThread(int cpu);
+
+// The NUMA nodes that have CPUs of the calling thread's affinity mask, in order; empty where the
+// system does not tell.
+std::vector<int> NodesInUse(const MachineFiles& files = {});
+
+// Asks the system to take the pages of [data, data + bytes), of which none is there yet, from these
+// NUMA nodes in turn, so that all of their memory serves all threads. data: at the begin of a page.
+// With fewer than two nodes, or where the system refuses, it does nothing.
+void SpreadOverNodes(void* data, size_t bytes, const std::vector<int>& nodes);
 
 // Bytes that this process could have at most: the machine's memory, or the limit of a control group
 // where that is less. 0 when neither can be read.

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ class MachineTest : public testing::Test {
               StrCat("erne-machine-", ::getpid(), "-",
                      testing::UnitTest::GetInstance()->current_test_info()->name())) {
     fs::create_directories(root_);
-    files_ = {(root_ / "proc").string(), (root_ / "cgroup").string()};
+    files_ = {(root_ / "proc").string(), (root_ / "cgroup").string(), (root_ / "node").string()};
   }
   ~MachineTest() override { fs::remove_all(root_); }
 
@@ -45,6 +46,19 @@ TEST_F(MachineTest, NothingIsKnownWithoutFiles) {
   EXPECT_EQ(TotalMemory(files_), 0U);
   EXPECT_EQ(AvailableMemory(files_), 0U);
   EXPECT_GE(UsableCpus(files_), 1);
+}
+
+TEST_F(MachineTest, NodesAreThoseWhoseCpusMayBeUsed) {
+  EXPECT_THAT(NodesInUse(files_), testing::IsEmpty());
+  const std::vector<int> cpus = AllowedCpus();
+  ASSERT_FALSE(cpus.empty());
+  Write("node/online", "0,2-3\n");
+  Write("node/node0/cpulist", "\n");  // memory alone
+  Write("node/node2/cpulist", StrCat(cpus.back(), "\n"));
+  Write("node/node3/cpulist", StrCat(cpus.back() + 1, "-", cpus.back() + 9, "\n"));
+  EXPECT_THAT(NodesInUse(files_), testing::ElementsAre(2));
+  Write("node/node3/cpulist", StrCat("x,", cpus.front(), "-", cpus.front(), "\n"));
+  EXPECT_THAT(NodesInUse(files_), testing::ElementsAre(2, 3));
 }
 
 TEST_F(MachineTest, TheMachineAlone) {

@@ -44,8 +44,9 @@ bool SpinFor(std::chrono::microseconds time, Ready ready) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads, bool pin) {
   if (threads <= 0) threads = UsableCpus();
+  if (pin) cpus_ = AllowedCpus();
   try {
     for (int worker = 1; worker < threads; ++worker) {
       workers_.emplace_back([this, worker] { WorkerLoop(worker); });
@@ -125,8 +126,13 @@ void ThreadPool::WaitForPieces() {
   caller_sleeps_.store(false, std::memory_order_relaxed);
 }
 
+void ThreadPool::PinWorker(int worker) const {
+  if (!cpus_.empty()) PinThread(cpus_[static_cast<size_t>(worker) % cpus_.size()]);
+}
+
 void ThreadPool::WorkerLoop(int worker) {
   TakeLongTurns();
+  PinWorker(worker);
   while (true) {
     const uint32_t seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;

@@ -21,13 +21,17 @@ namespace erne {
 class ThreadPool {
  public:
   // threads <= 0: one per CPU that this process may use (UsableCpus). Where the system refuses to
-  // start so many, the pool has fewer, and the log says so.
-  explicit ThreadPool(int threads = 0);
+  // start so many, the pool has fewer, and the log says so. pin: worker i is bound to the i-th of
+  // the CPUs that the constructing thread may use, counted round where there are fewer.
+  explicit ThreadPool(int threads = 0, bool pin = false);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
   ~ThreadPool();
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Binds the calling thread as worker 0, where workers are bound.
+  void PinCaller() const { PinWorker(0); }
 
   // Calls body(begin, end, worker) over pieces of [0, count) of at most `grain` items; worker is in
   // [0, threads()). Returns when all pieces are done. The body must not throw. There may be at most
@@ -48,9 +52,11 @@ class ThreadPool {
 
   void Run(int64_t count, int64_t grain, Piece piece, void* context);
   void WorkerLoop(int worker);
+  void PinWorker(int worker) const;
   void TakePieces(int worker);
   void WaitForPieces();
 
+  std::vector<int> cpus_;  // that workers are bound to; empty: they are not
   std::vector<std::thread> workers_;
 
   // The current loop. Run writes these when no piece is out, before it publishes the ticket; a

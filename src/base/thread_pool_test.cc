@@ -112,7 +112,7 @@ void HoldForAMillisecond(int) {
 class SignalHandler {
  public:
   explicit SignalHandler(void (*handler)(int)) {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     EXPECT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
@@ -122,7 +122,7 @@ class SignalHandler {
   ~SignalHandler() { ::sigaction(SIGUSR1, &before_, nullptr); }
 
  private:
-  struct sigaction before_{};
+  struct sigaction before_ {};
 };
 
 // The thread that is worker 1 of a pool of two.
@@ -220,6 +220,28 @@ TEST(ThreadPool, TakesAConstBody) {
 
 TEST(ThreadPool, StartsAndEndsQuickly) {
   for (int i = 0; i < 50; ++i) ThreadPool pool(3);
+}
+
+// On a thread of its own, which is bound then.
+TEST(ThreadPool, BindsEachWorkerToACpu) {
+  std::thread([] {
+    const std::vector<int> allowed = AllowedCpus();
+    ASSERT_FALSE(allowed.empty());
+    constexpr int kThreads = 3;
+    ThreadPool pool(kThreads, true);
+    EXPECT_EQ(AllowedCpus(), allowed) << "the caller is bound when it asks for it";
+    pool.PinCaller();
+    std::vector<std::vector<int>> seen(kThreads);
+    std::atomic<int> arrived{0};
+    // A piece ends when every worker has one.
+    pool.ParallelFor(kThreads, 1, [&](int64_t, int64_t, int worker) {
+      seen[static_cast<size_t>(worker)] = AllowedCpus();
+      ++arrived;
+      while (arrived < kThreads) std::this_thread::yield();
+    });
+    for (size_t i = 0; i < kThreads; ++i)
+      EXPECT_EQ(seen[i], std::vector<int>{allowed[i % allowed.size()]}) << i;
+  }).join();
 }
 
 TEST(ThreadPool, TakesEveryUsableCpu) { EXPECT_EQ(ThreadPool().threads(), UsableCpus()); }

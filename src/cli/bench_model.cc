@@ -95,7 +95,7 @@ void AddBenchModelFlags(FlagTable& flags, BenchModelOptions& options) {
       .Choices(FormNames());
   flags.Add("seed", &options.seed, "N", {"Of random weights and tokens", "随机权重与 token 的种子"})
       .Range(0, 1e15);
-  AddThreadsFlag(flags, &options.threads);
+  AddThreadFlags(flags, &options.threads);
   flags.Add("isa", &options.isa, "NAME",
             {"Instruction set of the CPU executor: scalar, avx2, avx512, ...; the best of this CPU "
              "unless it is named",
@@ -107,7 +107,8 @@ void AddBenchModelFlags(FlagTable& flags, BenchModelOptions& options) {
 Result<BenchModel> MakeBenchModel(const FlagTable& flags, const BenchModelOptions& options,
                                   const OpenModel& open) {
   BenchModel made;
-  made.executor.threads = static_cast<int>(options.threads);
+  made.executor.threads = static_cast<int>(options.threads.threads);
+  made.executor.pin_threads = options.threads.pin;
   made.executor.isa = options.isa;
   made.executor.precision = ToPrecision(options.precision);
   if (options.model.empty()) {

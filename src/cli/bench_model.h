@@ -25,7 +25,7 @@ struct BenchModelOptions {
   std::string shape;               // empty: the first that there is
   std::string dtype = "bf16";      // of random weights
   int64_t seed = 0;
-  int64_t threads = 0;
+  ThreadFlags threads;
   std::string isa;
   std::string kv_cache_dtype = "auto";
   PrecisionFlags precision;

@@ -74,7 +74,7 @@ Result<std::unique_ptr<BenchSession>> BenchSession::Start(std::string command,
   session->command_ = std::move(command);
   session->turns_ = options.turns;
   session->seed_ = options.model.seed;
-  session->threads_ = static_cast<int>(options.model.threads);
+  session->threads_ = static_cast<int>(options.model.threads.threads);
   if (!options.json.empty()) {
     ERNE_ASSIGN_OR_RETURN(session->output_, OutputFile::Create("--json", options.json));
   }
@@ -95,6 +95,7 @@ Result<std::unique_ptr<BenchSession>> BenchSession::Start(std::string command,
   session->model_name_ = made.name;
   session->precision_ = made.model->precision;
   ERNE_ASSIGN_OR_RETURN(session->executor_, MakeCpuExecutor(made.model, limits, made.executor));
+  session->executor_->AdoptThread();
   session->files_ = made.files;
   if (made.files != nullptr) session->loading_peak_ = bench::PeakResident();
   session->info_ = session->executor_->info();

@@ -138,7 +138,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments, 
       .Range(1, 1 << 30)
       .Word("auto", 0)
       .DefaultText("auto");
-  AddThreadsFlag(flags, &serve.threads);
+  AddThreadFlags(flags, &serve.threads);
   AddPrecisionFlags(flags, &serve.precision);
   ERNE_RETURN_IF_ERROR(flags.Parse(arguments));
   if (flags.help_requested()) {

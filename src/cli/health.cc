@@ -150,16 +150,32 @@ Status CheckHealth(const Address& address, Clock::time_point deadline) {
 }  // namespace
 
 int RunHealth(const std::vector<std::string>& arguments) {
-  std::string url = "http://127.0.0.1:8000";
+  std::string url;
+  std::string host = "127.0.0.1";
+  int64_t port = 8000;
   double timeout = 5;
   FlagTable flags("erne health [flags]",
                   {"Asks a server whether it is healthy: prints 健康 and exits with 0, or prints "
                    "未响应 and exits "
                    "with 1.",
                    "询问服务是否正常：正常则打印“健康”并以 0 退出，否则打印“未响应”并以 1 退出。"});
-  flags.Add("url", &url, "URL", {"Address of the server", "服务地址"});
+  flags.Add("host", &host, "HOST", {"Where the server is", "服务所在的主机"});
+  flags.Add("port", &port, "PORT", {"Its port", "服务端口"}).Range(1, 65535);
+  flags
+      .Add("url", &url, "URL",
+           {"Its address, instead of both, with a path where that is not /health",
+            "服务地址，代替以上两项；路径不是 /health 时一并写上"})
+      .DefaultText("");
   flags.Add("timeout", &timeout, "SECONDS", {"How long to wait", "等待的秒数"}).Range(0.001, 3600);
   if (const std::optional<int> end = ParseOrEnd("health", flags, arguments)) return *end;
+  if (!url.empty() && (flags.Given("host") || flags.Given("port"))) {
+    return Fail(
+        "health",
+        InvalidArgument("--url says host and port already; leave --host and --port out", "--url"),
+        2);
+  }
+  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  if (url.empty()) url = StrCat("http://", bare_ipv6 ? "[" + host + "]" : host, ":", port);
   const Result<Address> address = ParseUrl(url);
   if (!address.ok()) return Fail("health", address.status(), 2);
   const auto wait =

@@ -24,10 +24,14 @@ Result<ModelReport> Inspect(ServeOptions options, bool with_tensors) {
   report.name = NamesOf(*files, options).front();
   report.path = files->path();
   ERNE_ASSIGN_OR_RETURN(report.model, LoadModel(files, {.unpack = false}));
+  ERNE_RETURN_IF_ERROR(CheckQuantization(*files, options.precision));
+  const Precision precision = ToPrecision(options.precision);
   ERNE_ASSIGN_OR_RETURN(
       const KvDType kv_dtype,
-      ResolveKvCacheDType(options.kv_cache_dtype, report.model, ActivationDType::kAuto));
-  ERNE_ASSIGN_OR_RETURN(report.executor, DescribeDefaultExecutor(report.model, kv_dtype));
+      ResolveKvCacheDType(options.kv_cache_dtype, report.model, precision.activation));
+  ERNE_ASSIGN_OR_RETURN(report.executor,
+                        DescribeExecutor(options.executor, report.model, kv_dtype, precision));
+  report.notes = IdlePrecisionFlags(options.precision, report.model, report.executor);
   report.available_bytes = AvailableMemoryOf(options.executor);
   report.utilization = options.memory_utilization;
   report.plan = PlanMemory(report.model, options);
@@ -58,6 +62,7 @@ int RunInspect(const std::vector<std::string>& arguments) {
             {"Lists every tensor with type, shape and size", "列出每个张量的类型、形状和大小"});
   flags.Add("json", &json, {"Prints one JSON object", "输出一个 JSON 对象"});
   AddMemoryFlags(flags, options);
+  AddPrecisionFlags(flags, &options.precision);
   const Language language = UserLanguage();
   if (const std::optional<int> end = ParseOrEnd("inspect", flags, arguments)) return *end;
   if (const auto dtype = ParseKvCacheDType(options.kv_cache_dtype); !dtype.ok()) {

@@ -96,7 +96,8 @@ void LogMemory(const ExecutorInfo& info, const MemoryPlan& plan, const std::stri
 // More threads than CPUs only take turns, each with memory of its own.
 int64_t ThreadsOf(const ServeOptions& options) {
   const int64_t cpus = UsableCpus();
-  return options.threads > 0 ? std::min(options.threads, cpus) : cpus;
+  const int64_t wanted = options.threads.threads;
+  return wanted > 0 ? std::min(wanted, cpus) : cpus;
 }
 
 MemoryBudget BudgetOf(double utilization, uint64_t available) {
@@ -191,9 +192,9 @@ Result<std::unique_ptr<Executor>> MakeExecutorFor(const ServeOptions& options,
                                                   const MemoryPlan& plan,
                                                   const LoadProgress& progress) {
   const int64_t threads = ThreadsOf(options);
-  if (options.threads > threads) {
-    ERNE_LOG(kWarning, "flags") << "--threads " << options.threads << ": there are " << threads
-                                << " CPUs, and as many threads are used";
+  if (options.threads.threads > threads) {
+    ERNE_LOG(kWarning, "flags") << "--threads " << options.threads.threads << ": there are "
+                                << threads << " CPUs, and as many threads are used";
   }
   ExecutorLimits limits;
   limits.max_rows = plan.max_rows;
@@ -204,6 +205,7 @@ Result<std::unique_ptr<Executor>> MakeExecutorFor(const ServeOptions& options,
   limits.kv_dtype = plan.kv_dtype;
   ExecutorSettings settings;
   settings.threads = static_cast<int>(threads);
+  settings.pin_threads = options.threads.pin;
   settings.precision = ToPrecision(options.precision);
   return MakeExecutor(options.executor, model, limits, settings, progress);
 }
@@ -314,6 +316,8 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   files->ReleasePages();
   const ExecutorInfo info = executor->info();
   LogMemory(info, plan, options.executor);
+  for (const std::string& idle : IdlePrecisionFlags(options.precision, *model, info))
+    ERNE_LOG(kWarning, "flags") << idle;
   planned.claim.Correct(plan.total_bytes - plan.weight_bytes - plan.kv_bytes() -
                         plan.workspace_bytes + info.weight_bytes + info.kv_bytes +
                         info.workspace_bytes);

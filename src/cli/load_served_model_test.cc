@@ -28,7 +28,7 @@ ServeOptions Options(const std::string& name) {
   ServeOptions options;
   options.served_names = {name};
   options.executor = "cpu";
-  options.threads = 1;
+  options.threads.threads = 1;
   options.max_num_seqs = 8;
   options.max_num_batched_tokens = 64;
   options.max_model_len = 2048;
@@ -146,7 +146,7 @@ TEST(LoadServedModelTest, WarmsUpWhateverTheLimits) {
 TEST(LoadServedModelTest, MoreThreadsThanCpusAreNotStarted) {
   MemoryLedger ledger(1024 * kMiB);
   ServeOptions options = Options("a");
-  options.threads = 4096;
+  options.threads.threads = 4096;
   const auto model = Load(options, ledger);
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_THAT((*model)->engine->executor_info().name,

@@ -37,7 +37,7 @@ struct LogitsOptions {
   std::string ids_file;
   int64_t greedy = 0;
   std::string executor = "cpu";
-  int64_t threads = 0;
+  ThreadFlags threads;
   std::string kv_cache_dtype = "f32";
   PrecisionFlags precision{.activation_dtype = "f32", .quantization = "", .head_dtype = "auto"};
 };
@@ -124,10 +124,10 @@ Result<LogitsResult> RunModel(const LogitsOptions& options) {
   ERNE_ASSIGN_OR_RETURN(limits.kv_dtype,
                         ResolveKvCacheDType(options.kv_cache_dtype, *model,
                                             ToPrecision(options.precision).activation));
-  ERNE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Executor> executor,
-      MakeExecutor(options.executor, model, limits,
-                   {static_cast<int>(options.threads), ToPrecision(options.precision)}));
+  ERNE_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                        MakeExecutor(options.executor, model, limits,
+                                     {static_cast<int>(options.threads.threads),
+                                      options.threads.pin, ToPrecision(options.precision)}));
   return Compute(*executor, prompt, greedy);
 }
 
@@ -207,7 +207,7 @@ int RunLogits(const std::vector<std::string>& arguments) {
       .Range(0, 1e9);
   flags.Add("executor", &options.executor, "NAME", {"What computes", "计算后端"})
       .Choices(ExecutorNames());
-  AddThreadsFlag(flags, &options.threads);
+  AddThreadFlags(flags, &options.threads);
   AddPrecisionFlags(flags, &options.precision);
   AddKvCacheDTypeFlag(flags, &options.kv_cache_dtype);
   if (const std::optional<int> end = ParseOrEnd("logits", flags, arguments)) return *end;

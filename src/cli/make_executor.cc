@@ -51,12 +51,17 @@ const std::vector<std::string>& ExecutorNames() {
   return names;
 }
 
-Flag& AddThreadsFlag(FlagTable& flags, int64_t* target) {
-  return flags
-      .Add("threads", target, "N",
+void AddThreadFlags(FlagTable& flags, ThreadFlags* target) {
+  flags
+      .Add("threads", &target->threads, "N",
            {"Threads of the CPU executor; 0: every CPU that erne may use",
             "CPU 后端的线程数；0 表示使用所有可用的 CPU"})
       .Range(0, 4096);
+  flags.Add(
+      "pin-threads", &target->pin,
+      {"Binds each of them to a CPU of its own, of those that erne may use (taskset chooses): "
+       "for machines that do nothing else",
+       "把每个线程绑定到一个可用的 CPU（可用 taskset 选择）：适合专用的机器"});
 }
 
 void AddPrecisionFlags(FlagTable& flags, PrecisionFlags* target) {
@@ -127,6 +132,7 @@ Result<std::unique_ptr<Executor>> MakeExecutor(const std::string& name,
     }
     CpuExecutorOptions options;
     options.threads = std::min(settings.threads, most);
+    options.pin_threads = settings.pin_threads;
     options.precision = settings.precision;
     return MakeCpuExecutor(std::move(model), limits, options, progress);
   }
@@ -178,9 +184,33 @@ Status AddExecutorNeeds(const std::string& name, const Model& model, MemoryNeeds
   return {};
 }
 
-Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype) {
-  if (FindCudaDevice().ok()) return DescribeCudaExecutor(model, kv_dtype);
-  return DescribeCpuExecutor(model, kv_dtype, {});
+Result<ExecutorInfo> DescribeExecutor(const std::string& name, const Model& model, KvDType kv_dtype,
+                                      const Precision& precision) {
+  if (name == "cuda") {
+    ERNE_RETURN_IF_ERROR(CheckCudaPrecision(precision));
+    return DescribeCudaExecutor(model, kv_dtype);
+  }
+  CpuExecutorOptions options;
+  options.precision = precision;
+  return DescribeCpuExecutor(model, kv_dtype, options);
+}
+
+std::vector<std::string> IdlePrecisionFlags(const PrecisionFlags& flags, const Model& model,
+                                            const ExecutorInfo& info) {
+  std::vector<std::string> idle;
+  const std::string& type = flags.activation_dtype;
+  if ((type == "bf16" || type == "int8") && info.activation_type.find(type) == std::string::npos) {
+    idle.push_back(StrCat(
+        "--activation-dtype ", type, " changes nothing: activations of that type are for ",
+        type == "bf16" ? "bf16" : "int8 and int4", " weights, and these are ", info.weight_type));
+  }
+  const LinearWeights& head = model.weights.head;
+  if (flags.head_dtype != "auto" && head.present() &&
+      !std::holds_alternative<TensorView>(head.matrix)) {
+    idle.push_back(StrCat("--head-dtype ", flags.head_dtype,
+                          " changes nothing: the output layer is stored in integers already"));
+  }
+  return idle;
 }
 
 }  // namespace erne

@@ -18,8 +18,12 @@ namespace erne {
 // What `--executor` accepts: "reference", "cpu", "cuda".
 const std::vector<std::string>& ExecutorNames();
 
-// Declares --threads, the number that MakeExecutor takes.
-Flag& AddThreadsFlag(FlagTable& flags, int64_t* target);
+// Declares --threads and --pin-threads, as MakeExecutor takes them.
+struct ThreadFlags {
+  int64_t threads = 0;  // 0: every usable CPU
+  bool pin = false;
+};
+void AddThreadFlags(FlagTable& flags, ThreadFlags* target);
 
 // Precision as flags have it.
 struct PrecisionFlags {
@@ -32,14 +36,15 @@ void AddPrecisionFlags(FlagTable& flags, PrecisionFlags* target);
 // `flags`: as parsed, or set by hand to names that the flags accept (CHECKed).
 Precision ToPrecision(const PrecisionFlags& flags);
 
-// Not ok when --quantization names a format that the weights in `files` are not in, or asks to round
-// weights that are in one already.
+// Not ok when --quantization names a format that the weights in `files` are not in, or asks to
+// round weights that are in one already.
 Status CheckQuantization(const FileSet& files, const PrecisionFlags& flags);
 
 struct ExecutorSettings {
   // 0 = every CPU that this process may use; more than a few for each of them are not started, and
   // the log says so.
   int threads = 0;
+  bool pin_threads = false;  // to a CPU each
   Precision precision;
 };
 
@@ -65,8 +70,13 @@ uint64_t AvailableMemoryOf(const std::string& name);
 // `needs`: all else is set.
 Status AddExecutorNeeds(const std::string& name, const Model& model, MemoryNeeds& needs);
 
-// What `erne serve` would run `model` with on this machine unless it is told otherwise: name and
-// types; the bytes are 0.
-Result<ExecutorInfo> DescribeDefaultExecutor(const Model& model, KvDType kv_dtype);
+// What the executor `name` ("cpu" or "cuda") would run `model` with on this machine: name and
+// types; the bytes are 0. Errors as of MakeExecutor about `precision`.
+Result<ExecutorInfo> DescribeExecutor(const std::string& name, const Model& model, KvDType kv_dtype,
+                                      const Precision& precision);
+
+// What of `flags` changes nothing for `model`, each with the reason. info: of its executor.
+std::vector<std::string> IdlePrecisionFlags(const PrecisionFlags& flags, const Model& model,
+                                            const ExecutorInfo& info);
 
 }  // namespace erne

@@ -217,7 +217,7 @@ TEST(MemoryPlanTest, CountsWhatTheExecutorTakes) {
                                           .max_context = plan->max_context,
                                           .num_blocks = plan->num_blocks,
                                           .kv_dtype = needs.kv_dtype},
-                                         {.threads = 3, .precision = {}});
+                                         {.threads = 3, .pin_threads = false, .precision = {}});
       ASSERT_TRUE(executor.ok()) << executor.status().message();
       const ExecutorInfo info = (*executor)->info();
       EXPECT_GE(info.weight_bytes, plan->weight_bytes) << folder;

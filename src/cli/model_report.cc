@@ -252,6 +252,7 @@ void WriteTensors(const ModelReport& report, Writer& w) {
                 w.Say({", activations ", "，激活 "}), report.executor.activation_type,
                 w.Say({", keys and values ", "，键值 "}), report.executor.kv_type,
                 w.Say({", on ", "，于 "}), report.executor.name));
+  for (const std::string& note : report.notes) w.Line({"note", "注意"}, note);
 }
 
 void WritePlan(const ModelReport& report, Writer& w) {
@@ -320,7 +321,8 @@ Json ReportJson(const ModelReport& report) {
   json.Set("executor", Json::Of({{"name", report.executor.name},
                                  {"weights", report.executor.weight_type},
                                  {"activations", report.executor.activation_type},
-                                 {"kv", report.executor.kv_type}}));
+                                 {"kv", report.executor.kv_type},
+                                 {"note", Join(report.notes, "; ")}}));
   json.Set("memory_plan", PlanJson(report));
   return json;
 }

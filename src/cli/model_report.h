@@ -17,9 +17,10 @@ struct ModelReport {
   std::string name;  // as it would be served
   std::string path;
   Model model;
-  ExecutorInfo executor;         // what would run it here; the bytes are not used
-  uint64_t available_bytes = 0;  // memory, now; 0: unknown
-  double utilization = 0;        // share of it that may be taken
+  ExecutorInfo executor;           // what would run it here; the bytes are not used
+  std::vector<std::string> notes;  // about that
+  uint64_t available_bytes = 0;    // memory, now; 0: unknown
+  double utilization = 0;          // share of it that may be taken
   // What serve would take now, or why it would not start.
   Result<MemoryPlan> plan = Internal("not planned");
   bool with_tensors = false;  // list them all

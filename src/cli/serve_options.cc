@@ -222,7 +222,7 @@ void AddEngineFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
            {"What computes, for debugging: reference is slow and obvious",
             "计算后端（调试用）：reference 很慢，但写法最直白"})
       .Choices(ExecutorNames());
-  AddThreadsFlag(flags, &options.threads);
+  AddThreadFlags(flags, &options.threads);
   AddPrecisionFlags(flags, &options.precision);
 }
 

@@ -30,7 +30,7 @@ struct ServeOptions {
   std::string device = "auto";
   std::string device_note;  // why `auto` found no GPU although this build could use one; else empty
   std::string executor;     // empty: by device
-  int64_t threads = 0;      // 0: every usable CPU
+  ThreadFlags threads;
   PrecisionFlags precision;
   std::string dtype = "auto";
   int64_t max_model_len = 0;  // 0: as the model and the memory allow

@@ -294,6 +294,7 @@ EngineStats Engine::Impl::stats() const {
 
 void Engine::Impl::Loop() {
   TakeLongTurns();  // it is one of the threads that compute
+  executor_->AdoptThread();
   while (WaitForWork()) {
     SetNow();
     TakeInbox();

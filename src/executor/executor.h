@@ -117,6 +117,10 @@ class Executor {
     return Internal("this executor chooses no tokens");
   }
 
+  // To be called once by the thread that will call Run, before it does: an executor whose threads
+  // are bound to CPUs binds that one, too.
+  virtual void AdoptThread() {}
+
   // Lends the executor's threads between two steps, for work that is as parallel as a step: calls
   // body(i) once for every i below `count`, on any of threads() threads, and returns when all are
   // done. By the thread that calls Run. Here: on that thread.

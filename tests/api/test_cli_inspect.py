@@ -88,6 +88,27 @@ def test_the_type_of_keys_and_values():
     assert done.returncode == 2 and "fp8_e4m3" in done.stderr and "int8" in done.stderr
 
 
+def test_the_types_that_would_run():
+    model = REFERENCE / "ernie4_5-dense-bf16"
+    runs = report(model, "--quantization", "int8", "--head-dtype", "int4", "--activation-dtype", "int8")["executor"]
+    assert runs["weights"].endswith("as int8, head as int4") and runs["activations"] == "int8" and runs["note"] == ""
+    assert report(model, "--activation-dtype", "int8")["executor"]["note"].startswith("--activation-dtype int8 changes nothing")
+    done = inspect("--quantization", "int8")  # of a model that is stored in 4 bits
+    assert done.returncode == 1 and "in the format awq" in done.stderr
+
+
+def test_threads_are_pinned_on_request():
+    # Two threads compute, the loop's and one more; each may use one CPU then. All others may use all of them.
+    with Server("--threads", 2, "--pin-threads") as server:
+        server.chat("hi", max_tokens=1)
+        masks = [line.split()[1] for status in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/status")
+                 for line in status.read_text().splitlines() if line.startswith("Cpus_allowed_list")]
+    own = [line.split()[1] for line in pathlib.Path("/proc/self/status").read_text().splitlines()
+           if line.startswith("Cpus_allowed_list")]
+    bound = [mask for mask in masks if mask.isdigit() and [mask] != own]
+    assert len(bound) == (0 if own[0].isdigit() else min(2, len(os.sched_getaffinity(0))))
+
+
 def test_the_context_fits_the_memory(tmp_path):
     """A model that claims 2^31 positions starts, with a context that there is memory for, and says so."""
     for file in (REFERENCE / "llama-gqa").iterdir():

@@ -181,6 +181,10 @@ def test_row_09_erne_health_prints_and_sets_the_exit_code(mini):
     bad = subprocess.run([BINARY, "health", "--url", f"http://127.0.0.1:{free_port()}"], capture_output=True, text=True,
                          timeout=60)
     assert bad.returncode == 1 and bad.stdout.strip() == "未响应"
+    port = ["--port", mini.url.rsplit(":", 1)[1]]
+    assert subprocess.run([BINARY, "health", *port], capture_output=True, timeout=60).returncode == 0
+    both = subprocess.run([BINARY, "health", "--url", mini.url, *port], capture_output=True, text=True, timeout=60)
+    assert both.returncode == 2 and "leave --host and --port out" in both.stderr
 
 
 def test_a_busy_api_port_names_its_holder_and_a_busy_page_port_only_warns():

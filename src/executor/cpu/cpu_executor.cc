@@ -151,6 +151,7 @@ class CpuExecutor final : public Executor {
   }
 
   int threads() const override { return pool_->threads(); }
+  void AdoptThread() override { pool_->PinCaller(); }
   void ForEach(int64_t count, const std::function<void(int64_t)>& body) override {
     pool_->ParallelFor(count, 1, [&body](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) body(i);
@@ -519,7 +520,7 @@ Result<std::unique_ptr<Executor>> MakeCpuExecutor(std::shared_ptr<const Model> m
   ERNE_RETURN_IF_ERROR(cpu::CheckSpec(model->spec));
   ERNE_RETURN_IF_ERROR(cpu::CheckSizes(limits, model->spec));
   ERNE_ASSIGN_OR_RETURN(const cpu::Choice choice, cpu::Choose(options));
-  auto pool = std::make_unique<ThreadPool>(choice.threads);
+  auto pool = std::make_unique<ThreadPool>(choice.threads, options.pin_threads);
   ExecutorInfo described = cpu::Describe(*model, choice, options.precision, limits.kv_dtype);
   const auto part = [&progress](double begin, double end) {
     return [&progress, begin, end](double done) {

@@ -13,7 +13,8 @@
 namespace erne {
 
 struct CpuExecutorOptions {
-  int threads = 0;  // 0: every CPU that this process may use
+  int threads = 0;           // 0: every CPU that this process may use
+  bool pin_threads = false;  // to a CPU each (ThreadPool)
   // Instruction set: "" = the best that this CPU has, or ERNE_CPU_ISA from the environment;
   // "scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx".
   std::string isa;

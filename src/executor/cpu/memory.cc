@@ -57,6 +57,8 @@ Result<Buffer> Buffer::Allocate(const std::string& what, size_t bytes) {
   buffer.data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size)));
   if (buffer.data_ == nullptr)
     return ResourceExhausted(StrCat(what, " needs ", size, " bytes, which are not there"));
+  static const std::vector<int> nodes = NodesInUse();
+  if (alignment == kHugePage) SpreadOverNodes(buffer.data_.get(), size, nodes);
 #if defined(MADV_HUGEPAGE)
   // Advice: without it the program is slower, not wrong.
   if (alignment == kHugePage) ::madvise(buffer.data_.get(), size, MADV_HUGEPAGE);

@@ -21,7 +21,8 @@
 namespace erne::cpu {
 
 // Owned bytes, aligned to a cache line (large ones to a huge page, which the kernel is asked to
-// use).
+// use). Where the process computes on several NUMA nodes, large ones are spread over them: which
+// thread reads which weights changes from loop to loop, so no node is the right one.
 class Buffer {
  public:
   Buffer() = default;
