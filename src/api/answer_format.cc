@@ -24,6 +24,7 @@ void AppendTrace(const std::optional<Json>& expert_trace, std::string& out) {
 const char* FinishReasonName(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop:
+    case FinishReason::kComplete:
       return "stop";
     case FinishReason::kRepetition:
       return "stop";  // clients know no other word for an end before the limit

@@ -164,8 +164,17 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("tools":[1],"tool_choice":"none")", "tools[0]", "object"},
       {R"("tool_choice":"required")", "tool_choice", "\"required\""},
       {R"("tool_choice":{"type":"function"})", "tool_choice", "function"},
-      {R"("response_format":{"type":"json_object"})", "response_format", "json_object"},
-      {R"("response_format":{})", "response_format", "null"},
+      {R"("response_format":{})", "response_format.type", "\"json_schema\""},
+      {R"("response_format":{"type":"json_schema"})", "response_format.json_schema.schema",
+       "is missing"},
+      {R"("structured_outputs":{})", "structured_outputs", "one of json"},
+      {R"("structured_outputs":{"structural_tag":{}})", "structured_outputs.structural_tag",
+       "not supported"},
+      {R"("structured_outputs":{"regex":1})", "structured_outputs.regex", "a string"},
+      {R"("guided_json":"{")", "guided_json", "is no JSON"},
+      {R"("guided_json":{},"guided_regex":"a")", "guided_regex", "`guided_json`"},
+      {R"("response_format":{"type":"json_object"},"structured_outputs":{"choice":["a"]})",
+       "structured_outputs.choice", "`response_format`"},
       {R"("logprobs":1)", "logprobs", "true or false"},
       {R"("top_logprobs":3)", "top_logprobs", "needs `logprobs`"},
       {R"("logprobs":true,"top_logprobs":21)", "top_logprobs", "at most 20, not 21"},
@@ -192,8 +201,6 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("repetition_detection":{"max_pattern_size":"x"})",
        "repetition_detection.max_pattern_size", "an integer, not string"},
       {R"("repetition_detection":{"pattern":4})", "repetition_detection", "\"pattern\""},
-      {R"("guided_json":{})", "guided_json", "not supported"},
-      {R"("structured_outputs":{"json":{}})", "structured_outputs", "not supported"},
       {R"("use_beam_search":true)", "use_beam_search", "There is no beam search"},
       {R"("n":3,"best_of":2)", "best_of", "at least `n` (3), not 2"},
       {R"("best_of":2,"stream":true)", "best_of", "stream"},
@@ -212,6 +219,31 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
   EXPECT_EQ(Parse("{}").status().param(), "messages");
   EXPECT_EQ(Parse(R"({"messages":"hi"})").status().param(), "messages");
   EXPECT_EQ(Parse(R"({"messages":null})").status().param(), "messages");
+}
+
+TEST(ChatRequest, TheFormOfTheAnswer) {
+  using Kind = grammar::Form::Kind;
+  const auto form = [](const std::string& fields) {
+    return With(fields).value().options.form;
+  };
+  const std::string schema = R"({"type":"object"})";
+  for (const auto& [fields, kind, text] :
+       {std::tuple<std::string, Kind, std::string>{R"("response_format":{"type":"json_object"})",
+                                                   Kind::kJsonObject, ""},
+        {R"("response_format":{"type":"json_schema","json_schema":{"schema":)" + schema + "}}",
+         Kind::kJsonSchema, schema},
+        {R"("structured_outputs":{"json":"{\"type\": \"object\"}"})", Kind::kJsonSchema, schema},
+        {R"("structured_outputs":{"regex":"a+"})", Kind::kRegex, "a+"},
+        {R"("structured_outputs":{"json_object":true})", Kind::kJsonObject, ""},
+        {R"("guided_choice":["a","b"])", Kind::kChoice, R"(["a","b"])"},
+        {R"("guided_grammar":"root ::= \"a\"")", Kind::kEbnf, "root ::= \"a\""}}) {
+    const std::optional<AnswerForm> read = form(fields);
+    ASSERT_TRUE(read.has_value()) << fields;
+    EXPECT_EQ(read->form.kind, kind) << fields;
+    EXPECT_EQ(read->form.text, text) << fields;
+  }
+  EXPECT_FALSE(form(R"("response_format":{"type":"text"})").has_value());
+  EXPECT_FALSE(form(R"("guided_json":null)").has_value());
 }
 
 TEST(ChatRequest, WhatAsksForNothingIsAccepted) {

@@ -127,6 +127,28 @@ Status Truncate(const RequestOptions& options, const PromptLimit& limit, int64_t
   return {};
 }
 
+std::vector<std::string> TextsOfTokens(const Tokenizer& tokenizer, int64_t most) {
+  std::vector<std::string> texts;
+  const int64_t tokens = std::min(tokenizer.vocab_size(), most);
+  for (int32_t token = 0; token < static_cast<int32_t>(tokens); ++token) {
+    texts.push_back(tokenizer.IsSpecial(token) ? "" : tokenizer.TokenBytes(token));
+  }
+  return texts;
+}
+
+// Those who ask for the prompt alone get no answer that could have a form.
+Status SetGrammar(const RequestOptions& options, const ModelFacts& facts,
+                  GenerationRequest& generation) {
+  if (!options.form || options.max_tokens == 0) return {};
+  Result<std::shared_ptr<const grammar::CompiledGrammar>> compiled =
+      facts.grammars->Compile(options.form->form);
+  if (!compiled.ok()) {
+    return FieldFault(options.form->field, StrCat("cannot be used: ", compiled.status().message()));
+  }
+  generation.grammar = *std::move(compiled);
+  return {};
+}
+
 }  // namespace
 
 ModelFacts FindModelFacts(const ServedModel& model) {
@@ -143,6 +165,11 @@ ModelFacts FindModelFacts(const ServedModel& model) {
     const auto bytes = static_cast<int64_t>(model.tokenizer->TokenBytes(token).size());
     facts.longest_token = std::max(facts.longest_token, bytes);
   }
+  facts.grammars = std::make_shared<grammar::GrammarCompiler>(
+      [tokenizer = model.tokenizer.get(), width = model.engine->spec().vocab_size] {
+        return TextsOfTokens(*tokenizer, width);
+      },
+      model.engine->spec().vocab_size);
   return facts;
 }
 
@@ -206,6 +233,7 @@ Result<GenerationRequest> MakeGeneration(const RequestOptions& options, const Se
     generation.stop_tokens.insert(generation.stop_tokens.end(), facts.end_tokens.begin(),
                                   facts.end_tokens.end());
   }
+  ERNE_RETURN_IF_ERROR(SetGrammar(options, facts, generation));
   if (options.repetition) {
     generation.repetition = *options.repetition;
   } else if (!options.max_tokens && !options.ignore_eos) {

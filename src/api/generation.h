@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "base/text_piece.h"
 #include "engine/request.h"
+#include "grammar/grammar_compiler.h"
 
 namespace erne {
 
@@ -20,6 +22,8 @@ namespace erne {
 struct ModelFacts {
   std::vector<int32_t> end_tokens;  // the model's own, the first is the primary one
   int64_t longest_token = 1;        // bytes of the longest token
+  // Makes and keeps grammars of answers' forms. The model outlives it.
+  std::shared_ptr<grammar::GrammarCompiler> grammars = nullptr;
 };
 ModelFacts FindModelFacts(const ServedModel& model);
 
@@ -50,7 +54,7 @@ Result<std::vector<int32_t>> EncodePrompt(std::span<const TextPiece> pieces, boo
                                           const ModelFacts& facts);
 
 // What all answers to a request share: everything but prompt and max_tokens; the seed only when the
-// request names one. Faults: ids outside the vocabulary.
+// request names one. Faults: ids outside the vocabulary, and a form that cannot be compiled.
 Result<GenerationRequest> MakeGeneration(const RequestOptions& options, const ServedModel& model,
                                          const ModelFacts& facts);
 

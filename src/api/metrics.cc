@@ -192,6 +192,7 @@ const char* EndReason(const std::optional<FinishReason>& reason) {
   if (!reason) return "abort";
   switch (*reason) {
     case FinishReason::kStop:
+    case FinishReason::kComplete:
       return "stop";
     case FinishReason::kLength:
       return "length";

@@ -282,16 +282,6 @@ Status ReadScheduling(const Json& body, RequestOptions& options) {
   return {};
 }
 
-Status CheckResponseFormat(const Json& body) {
-  const Json* format = Given(body, "response_format");
-  if (format == nullptr) return {};
-  const Json* type = Given(*format, "type");
-  if (type != nullptr && *type == Json("text")) return {};
-  return FieldFault("response_format",
-                    StrCat("of type ", type == nullptr ? "null" : Shown(*type),
-                           " is not supported yet: only {\"type\":\"text\"} is"));
-}
-
 }  // namespace
 
 Status FieldFault(std::string_view field, std::string_view what) {
@@ -324,7 +314,7 @@ Result<RequestOptions> ReadRequestOptions(const Json& body, Endpoint endpoint) {
   ERNE_RETURN_IF_ERROR(ReadScheduling(body, options));
   ERNE_RETURN_IF_ERROR(ReadStreaming(body, options));
   ReadDetails(body, options);
-  ERNE_RETURN_IF_ERROR(CheckResponseFormat(body));
+  ERNE_ASSIGN_OR_RETURN(options.form, ReadAnswerForm(body));
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/answer_form.h"
 #include "api/schema.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -55,6 +56,9 @@ struct RequestOptions {
   bool include_stop = false;
   bool ignore_eos = false;
   std::optional<RepetitionRule> repetition = {};  // not enabled when a request says: never
+
+  // What the answer must match: also for those who want calls of a function, with their schema.
+  std::optional<AnswerForm> form = {};
 
   bool skip_special_tokens = true;
   bool return_token_ids = false;            // of the prompt and the answer

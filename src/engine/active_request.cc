@@ -23,6 +23,9 @@ ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<TokenStr
   if (timeout_ms_ > 0) deadline_ = now + static_cast<double>(timeout_ms_) / 1000;
   tokens = std::move(request.prompt);
   max_total = prompt_length() + request.max_tokens;
+  if (request.grammar != nullptr) {
+    form_.emplace(std::move(request.grammar), stop_tokens_, request.max_tokens);
+  }
   priority = request.priority;
   if (num_prompt_logprobs_ >= 0) {
     prompt_logits = true;
@@ -60,6 +63,7 @@ void ActiveRequest::JudgeGuesses(int64_t drafted, int64_t accepted) {
 
 TokenChoice ActiveRequest::Choice() const {
   SamplePoint point{.position = static_cast<uint64_t>(known()), .output = output()};
+  if (form_) point.bans.allowed = form_->mask();
   if (known() - prompt_length() < min_tokens_) point.bans.banned = stop_tokens_;
   return {.sampler = &sampler_, .point = point};
 }
@@ -77,7 +81,14 @@ std::optional<FinishReason> ActiveRequest::Accept(int32_t token) {
   if (std::find(stop_tokens_.begin(), stop_tokens_.end(), token) != stop_tokens_.end()) {
     return FinishReason::kStop;
   }
-  if (repeats && record.generated_tokens >= min_tokens_) return FinishReason::kRepetition;
+  const bool ends_circle = repeats && record.generated_tokens >= min_tokens_;
+  if (form_) {
+    form_->Accept(token, max_total - known());
+    if (ends_circle) form_->BeginEnd();
+    if (form_->complete()) return FinishReason::kComplete;
+  } else if (ends_circle) {
+    return FinishReason::kRepetition;
+  }
   if (known() == max_total) return FinishReason::kLength;
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
+#include "grammar/matcher.h"
 #include "sampling/sampler.h"
 
 namespace erne {
@@ -45,7 +46,8 @@ class ActiveRequest : public Sequence {
   TokenChoice Choice() const;
   // Chooses the next token from its logits [vocab].
   Result<SampledToken> Sample(std::span<const float> logits, SamplerScratch& scratch) const;
-  // Appends it. What makes the answer end with it; nothing when it goes on.
+  // Appends it. What makes the answer end with it; nothing when it goes on. With a grammar, makes
+  // the mask of the next one.
   std::optional<FinishReason> Accept(int32_t token);
 
   // The row of prompt position `position` was computed: what it says of the token behind it.
@@ -73,6 +75,7 @@ class ActiveRequest : public Sequence {
   std::vector<int32_t> stop_tokens_;
   int64_t min_tokens_;
   RepetitionDetector repetition_;
+  std::optional<grammar::Matcher> form_;  // of the answer, when the request has a grammar
   std::shared_ptr<TokenStream> stream_;
   bool route_trace_;
   int64_t timeout_ms_;

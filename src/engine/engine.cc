@@ -201,6 +201,15 @@ Status Engine::Impl::Validate(const GenerationRequest& request) const {
                                   "), got ", request.min_tokens),
                            "min_tokens");
   }
+  if (request.grammar != nullptr) {
+    ERNE_CHECK(request.grammar->vocabulary().num_tokens() == vocab_size_);
+    if (request.grammar->shortest_answer() > request.max_tokens) {
+      return InvalidArgument(
+          StrCat("the shortest answer of the required form takes ",
+                 request.grammar->shortest_answer(), " tokens; max_tokens is ", request.max_tokens),
+          "max_tokens");
+    }
+  }
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt >= max_context_) {
     return InvalidArgument(

@@ -5,12 +5,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/compiled_grammar.h"
 #include "sampling/params.h"
 #include "sampling/repetition_detector.h"
 #include "sampling/sampler.h"
@@ -21,6 +23,7 @@ enum class FinishReason {
   kStop,
   kLength,
   kRepetition,  // the answer ran in a circle: GenerationRequest::repetition
+  kComplete,    // nothing may follow: GenerationRequest::grammar
   kAbort,
 };
 
@@ -34,6 +37,11 @@ struct GenerationRequest {
   int64_t min_tokens = 0;
   // Generation ends when the answer has run in such a circle (and has min_tokens).
   RepetitionRule repetition = {};
+  // What the answer must match; null: anything. Over the executor's vocabulary; its shortest answer
+  // fits max_tokens. Stop tokens come where the answer may end, and it ends by itself (kComplete)
+  // where nothing may follow. A circle does not end such an answer: it is brought to its shortest
+  // end.
+  std::shared_ptr<const grammar::CompiledGrammar> grammar = nullptr;
 
   // Lower goes first, before the order of arrival; running requests do not give way to it.
   int64_t priority = 0;

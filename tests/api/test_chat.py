@@ -118,7 +118,7 @@ BAD_REQUESTS = {
     "min_tokens above max_tokens": ({"min_tokens": 9, "max_tokens": 8}, "min_tokens", "9"),
     "repetition without a count": ({"repetition_detection": {"max_pattern_size": 4}}, "repetition_detection", "min_count"),
     "best_of below n": ({"n": 3, "best_of": 2}, "best_of", "at least"),
-    "json schema": ({"response_format": {"type": "json_object"}}, "response_format", "response_format"),
+    "json schema": ({"guided_json": {"multipleOf": 3}}, "guided_json", "#/multipleOf is not supported"),
 }
 
 
