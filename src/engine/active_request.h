@@ -25,6 +25,7 @@ class ActiveRequest : public Sequence {
                 double now);
 
   TokenStream& stream() const { return *stream_; }
+  const std::shared_ptr<TokenStream>& shared_stream() const { return stream_; }
   int64_t prompt_length() const { return record.prompt_tokens; }
   bool has_output() const { return known() > prompt_length(); }
   bool route_trace() const { return route_trace_; }

@@ -95,6 +95,7 @@ class Engine::Impl {
   void DeliverTokens(const ScheduledRows& rows, size_t index, std::span<const float> logits);
   std::vector<int32_t> RouteOf(size_t index, int64_t row) const;
   void Send(ActiveRequest& request, TokenEvent event);
+  void SendOutbox();
   void CountPrompt(ActiveRequest& request, int64_t computed);
   void FailRequest(ActiveRequest& request, const Status& status);
   void FailStep(std::span<const ScheduledRows> step, const Status& status);
@@ -129,6 +130,13 @@ class Engine::Impl {
   RoutingTrace routes_;           // of the step, where a request asks for its routes
   std::vector<int32_t> guesses_;  // of the request whose rows are looked at
   StepSampler sampler_;
+  // Events that wait until the next step is on its way: to hand them over takes time that the
+  // device need not wait for.
+  struct Letter {
+    std::shared_ptr<TokenStream> to;
+    TokenEvent event;
+  };
+  std::vector<Letter> outbox_;
   double now_ = 0;  // seconds of the steady clock: start of the round, then end of the step
 
   // Statistics: written by the loop thread but for accepted_, read by any.
@@ -170,6 +178,8 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
       sampler_(*executor_, options_.max_num_seqs),
       last_step_ms_(SteadyMilliseconds()) {
   batch_.reserve(static_cast<size_t>(options_.max_num_seqs));
+  outbox_.reserve(
+      static_cast<size_t>(options_.max_num_seqs * (options_.speculation.max_draft_tokens + 2)));
   guesses_.reserve(static_cast<size_t>(options_.speculation.max_draft_tokens));
   thread_ = std::thread([this] { Loop(); });
 }
@@ -309,6 +319,7 @@ void Engine::Impl::Loop() {
     TakeInbox();
     DropUnwanted();
     if (!live_.empty()) Step();
+    if (live_.empty()) SendOutbox();  // no step follows
   }
   SetNow();
   FailEverything();
@@ -375,7 +386,8 @@ void Engine::Impl::Step() {
   Publish();
 
   const double begin = SteadySeconds();
-  const Result<std::span<const float>> logits = executor_->Run(batch_);
+  const Result<std::span<const float>> logits =
+      executor_->RunWhile(batch_, [this] { SendOutbox(); });
   SetNow();
   const double seconds = now_ - begin;
   steps_.fetch_add(1, std::memory_order_relaxed);
@@ -534,7 +546,12 @@ void Engine::Impl::Send(ActiveRequest& request, TokenEvent event) {
   }
   record.last_token = now_;
   if (event.finish) return Retire(request, std::move(event));
-  request.stream().Push(std::move(event));
+  outbox_.push_back({request.shared_stream(), std::move(event)});
+}
+
+void Engine::Impl::SendOutbox() {
+  for (Letter& letter : outbox_) letter.to->Push(std::move(letter.event));
+  outbox_.clear();
 }
 
 // What a preemption makes to be computed again counts once.
@@ -576,6 +593,7 @@ void Engine::Impl::FailEverything() {
     Retire(*live_.back(),
            {.finish = FinishReason::kAbort, .error = Unavailable("the engine is shutting down")});
   }
+  SendOutbox();
   drained_.notify_all();
 }
 
@@ -598,7 +616,7 @@ void Engine::Impl::Retire(ActiveRequest& request, TokenEvent last) {
     record.finish = last.finish ? last.finish : retired->stream().cancelled_as();
     options_.observer->OnEnd(record);
   }
-  if (last.finish.has_value()) retired->stream().Push(std::move(last));
+  if (last.finish.has_value()) outbox_.push_back({retired->shared_stream(), std::move(last)});
 }
 
 void Engine::Impl::Publish() {

@@ -94,6 +94,14 @@ int64_t FakeExecutor::WriteRows(const SequenceRows& rows, uint64_t prefix, int64
   return written;
 }
 
+Result<std::span<const float>> FakeExecutor::RunWhile(const Batch& batch,
+                                                      const std::function<void()>& meanwhile) {
+  if (!options_.meanwhile_last) meanwhile();
+  Result<std::span<const float>> result = Run(batch);
+  if (options_.meanwhile_last) meanwhile();
+  return result;
+}
+
 Result<std::span<const float>> FakeExecutor::Run(const Batch& batch) {
   CheckBatch(batch, options_.vocab_size, options_.limits);
   ++runs_;

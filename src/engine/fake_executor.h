@@ -29,6 +29,7 @@ struct FakeExecutorOptions {
   std::optional<int32_t> nan_after_token;
   int threads = 1;  // that ForEach uses
   bool chooses_tokens = false;
+  bool meanwhile_last = false;  // RunWhile runs the batch first
 };
 
 class FakeExecutor : public Executor {
@@ -36,6 +37,8 @@ class FakeExecutor : public Executor {
   explicit FakeExecutor(const FakeExecutorOptions& options);
 
   Result<std::span<const float>> Run(const Batch& batch) override;
+  Result<std::span<const float>> RunWhile(const Batch& batch,
+                                          const std::function<void()>& meanwhile) override;
   bool chooses_tokens() const override { return options_.chooses_tokens; }
   Result<SampledToken> TakeToken(size_t sequence) override { return tokens_.at(sequence); }
   void SetRoutingTrace(RoutingTrace*) override {}

@@ -61,6 +61,7 @@ TEST(StepSampler, AnExecutorThatChoosesChangesNoToken) {
   int logits = 0;
   FakeExecutorOptions executor;
   executor.chooses_tokens = true;
+  executor.meanwhile_last = true;
   executor.on_run = [&](const Batch& batch) {
     for (const SequenceRows& rows : batch) {
       ++(rows.logits == SequenceRows::Logits::kToken ? tokens : logits);

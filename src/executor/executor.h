@@ -107,6 +107,14 @@ class Executor {
   // (a fault of the device) fails the step.
   virtual Result<std::span<const float>> Run(const Batch& batch) = 0;
 
+  // Run, while the caller's thread does `meanwhile`, once, whatever comes of the batch. Here:
+  // before it.
+  virtual Result<std::span<const float>> RunWhile(const Batch& batch,
+                                                  const std::function<void()>& meanwhile) {
+    meanwhile();
+    return Run(batch);
+  }
+
   // Whether it takes rows that ask for kToken. It chooses what RequestSampler::Sample would, draw
   // for draw.
   virtual bool chooses_tokens() const { return false; }

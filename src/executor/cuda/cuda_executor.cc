@@ -117,29 +117,18 @@ class CudaExecutor final : public Executor {
   }
 
   Result<std::span<const float>> Run(const Batch& batch) override {
-    const BatchSize size = CheckBatch(batch, model_.spec.vocab_size, limits_);
-    const std::span<int32_t> plan(reinterpret_cast<int32_t*>(plan_.data()),
-                                  static_cast<size_t>(sizes_.words));
-    const bool may_pad = trace_ == nullptr && size.rows <= largest_graph_;
-    planner_.Plan(batch, may_pad ? GraphRows(static_cast<int>(size.rows)) : 0, plan);
-    const StepShape& shape = planner_.shape();
-    if (sampler_) ERNE_RETURN_IF_CUDA_ERROR(sampler_->Plan(batch, launcher_), kWhat);
-    ERNE_RETURN_IF_CUDA_ERROR(
-        cudaMemcpyAsync(space_.plan, plan.data(), static_cast<size_t>(planner_.words()) * 4,
-                        cudaMemcpyHostToDevice, launcher_.stream),
-        kWhat);
-    const auto graph = graphs_.find(shape.rows);
-    if (may_pad && graph != graphs_.end() && IsGraphShape(shape)) {
-      ERNE_RETURN_IF_CUDA_ERROR(cudaGraphLaunch(graph->second, launcher_.stream), kWhat);
-    } else {
-      ERNE_RETURN_IF_ERROR(Enqueue(shape));
-    }
-    if (sampler_) ERNE_RETURN_IF_CUDA_ERROR(sampler_->Launch(launcher_, space_.logits), kWhat);
-    ERNE_ASSIGN_OR_RETURN(const int64_t copied, CopyLogits(batch));
+    return RunWhile(batch, [] {});
+  }
+
+  Result<std::span<const float>> RunWhile(const Batch& batch,
+                                          const std::function<void()>& meanwhile) override {
+    const Result<int64_t> copied = Start(batch);
+    meanwhile();
+    if (!copied.ok()) return copied.status();
     ERNE_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(launcher_.stream), kWhat);
     const std::span<float> logits(reinterpret_cast<float*>(logits_.data()),
                                   static_cast<size_t>(limits_.max_logit_rows) * vocab());
-    const size_t floats = static_cast<size_t>(copied) * vocab();
+    const size_t floats = static_cast<size_t>(*copied) * vocab();
     // A row that asked for a token was not copied, so there is room for one.
     if (sampler_) {
       ERNE_RETURN_IF_CUDA_ERROR(sampler_->Finish(batch, space_.logits, logits.subspan(floats)),
@@ -174,6 +163,29 @@ class CudaExecutor final : public Executor {
   static constexpr const char* kWhat = "the GPU failed in a step";
 
   size_t vocab() const { return static_cast<size_t>(model_.spec.vocab_size); }
+
+  // Puts all of a step on its way; returns how many rows of logits will be in the host's memory.
+  Result<int64_t> Start(const Batch& batch) {
+    const BatchSize size = CheckBatch(batch, model_.spec.vocab_size, limits_);
+    const std::span<int32_t> plan(reinterpret_cast<int32_t*>(plan_.data()),
+                                  static_cast<size_t>(sizes_.words));
+    const bool may_pad = trace_ == nullptr && size.rows <= largest_graph_;
+    planner_.Plan(batch, may_pad ? GraphRows(static_cast<int>(size.rows)) : 0, plan);
+    const StepShape& shape = planner_.shape();
+    if (sampler_) ERNE_RETURN_IF_CUDA_ERROR(sampler_->Plan(batch, launcher_), kWhat);
+    ERNE_RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(space_.plan, plan.data(), static_cast<size_t>(planner_.words()) * 4,
+                        cudaMemcpyHostToDevice, launcher_.stream),
+        kWhat);
+    const auto graph = graphs_.find(shape.rows);
+    if (may_pad && graph != graphs_.end() && IsGraphShape(shape)) {
+      ERNE_RETURN_IF_CUDA_ERROR(cudaGraphLaunch(graph->second, launcher_.stream), kWhat);
+    } else {
+      ERNE_RETURN_IF_ERROR(Enqueue(shape));
+    }
+    if (sampler_) ERNE_RETURN_IF_CUDA_ERROR(sampler_->Launch(launcher_, space_.logits), kWhat);
+    return CopyLogits(batch);
+  }
 
   // Starts copies of the rows that the caller wants; returns how many there are.
   Result<int64_t> CopyLogits(const Batch& batch) {
