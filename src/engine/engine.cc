@@ -174,7 +174,8 @@ Engine::Impl::Impl(std::unique_ptr<Executor> executor, const EngineOptions& opti
                                                         options_.observer.get())),
       scheduler_(ToScheduler(options_, executor_->limits()),
                  block_times_ ? &*block_times_ : nullptr),
-      pacer_(options_.max_num_seqs, options_.max_num_batched_tokens),
+      pacer_(options_.max_num_seqs, options_.max_num_batched_tokens,
+             executor_->least_prompt_rows()),
       sampler_(*executor_, options_.max_num_seqs),
       last_step_ms_(SteadyMilliseconds()) {
   batch_.reserve(static_cast<size_t>(options_.max_num_seqs));

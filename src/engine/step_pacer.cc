@@ -38,8 +38,9 @@ void Learn(double& average, double value) {
 
 }  // namespace
 
-StepPacer::StepPacer(int64_t max_sequences, int64_t max_rows)
+StepPacer::StepPacer(int64_t max_sequences, int64_t max_rows, int64_t least_prompt_rows)
     : max_rows_(max_rows),
+      least_prompt_rows_(least_prompt_rows),
       decode_seconds_(static_cast<size_t>(max_sequences) + 1, 0.0),
       next_pause_(kShortestPause) {
   ERNE_CHECK(max_sequences > 0 && max_rows > 0);
@@ -64,7 +65,7 @@ int64_t StepPacer::MaxPromptRows(int64_t decoding, int64_t prompts, int64_t long
   if (step == 0 || prompt_row_seconds_ == 0) return max_rows_;
   const double stretch = std::ldexp(kPromptStretch, static_cast<int>(prompts - 1));
   const double rows = stretch * step / prompt_row_seconds_;
-  const int64_t least = std::max<int64_t>((longest + kPromptSteps - 1) / kPromptSteps, 1);
+  const int64_t least = std::max((longest + kPromptSteps - 1) / kPromptSteps, least_prompt_rows_);
   const auto measured = static_cast<int64_t>(std::min(rows, 1e9));
   return std::min(std::max(measured, least), max_rows_);
 }

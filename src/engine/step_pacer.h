@@ -5,7 +5,8 @@
 // for their next token. One prompt gets so many rows that a step takes kPromptStretch of its time
 // longer; for each further prompt that waits it is twice that, so that a crowd is let in quickly.
 // The longest prompt at hand gets a kPromptSteps-th of its length in any case: who waits for a
-// first token has a claim, too. When nobody decodes nobody waits: a step is as large as the budget.
+// first token has a claim, too, and fewer rows than the executor computes at next to no cost help
+// nobody. When nobody decodes nobody waits: a step is as large as the budget.
 //
 // Guesses. Rows of guesses make a step longer and, where they are right, bring more than one token
 // a sequence. They are worth it when tokens come faster with them than without, and that is what is
@@ -38,7 +39,8 @@ class StepPacer {
   // Guessing must bring this much more tokens in the same time.
   static constexpr double kLeastGain = 1.05;
 
-  StepPacer(int64_t max_sequences, int64_t max_rows);
+  // least_prompt_rows: as Executor::least_prompt_rows.
+  StepPacer(int64_t max_sequences, int64_t max_rows, int64_t least_prompt_rows = 1);
 
   // Rows of prompts for the next step. decoding: sequences that decode. prompts: those whose prompt
   // is not computed yet, running or waiting. longest: tokens of the longest one that is running.
@@ -54,6 +56,7 @@ class StepPacer {
   void AddGuesses(const StepShape& step, double seconds);
 
   int64_t max_rows_;
+  int64_t least_prompt_rows_;
   std::vector<double> decode_seconds_;  // [max_sequences + 1], 0: not measured
   double prompt_row_seconds_ = 0;       // beside decoding sequences, at the present chunk size
 

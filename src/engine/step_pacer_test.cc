@@ -36,6 +36,18 @@ TEST(StepPacer, StretchesAStepAsFarAsItSays) {
   EXPECT_NEAR(ratio, 1 + StepPacer::kPromptStretch, 0.02);
 }
 
+// A row of a small chunk looks dear where it is the chunk that costs; smaller ones would be dearer.
+TEST(StepPacer, AChunkIsNeverSmallerThanTheExecutorsLeast) {
+  const StepShape decoding = {.decoding = 8};
+  StepPacer pacer(8, 512, 128);
+  Measure(pacer, {.prompt_rows = 512});
+  Measure(pacer, decoding);
+  for (int i = 0; i < 20; ++i) {
+    pacer.Add({.decoding = 8, .prompt_rows = 128}, Seconds(decoding) + 0.1);
+    EXPECT_EQ(pacer.MaxPromptRows(8, 1, 500), 128);
+  }
+}
+
 TEST(StepPacer, ACrowdIsLetInFaster) {
   StepPacer pacer(8, 512);
   Measure(pacer, {.prompt_rows = 512});

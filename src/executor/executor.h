@@ -129,6 +129,10 @@ class Executor {
   // are bound to CPUs binds that one, too.
   virtual void AdoptThread() {}
 
+  // Rows of prompts below which a step with some hardly gets shorter, because what it costs to have
+  // any is as much.
+  virtual int64_t least_prompt_rows() const { return 1; }
+
   // Lends the executor's threads between two steps, for work that is as parallel as a step: calls
   // body(i) once for every i below `count`, on any of threads() threads, and returns when all are
   // done. By the thread that calls Run. Here: on that thread.

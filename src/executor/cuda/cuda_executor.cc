@@ -137,6 +137,9 @@ class CudaExecutor final : public Executor {
     return std::span<const float>(logits.first(floats));
   }
 
+  // H200, ERNIE-4.5-0.3B: prompts of 128 and 512 rows take 2.0 and 3.7 ms, so that having any costs
+  // as much as 340 rows.
+  int64_t least_prompt_rows() const override { return 256; }
   bool chooses_tokens() const override { return sampler_.has_value(); }
   Result<SampledToken> TakeToken(size_t sequence) override { return sampler_->Take(sequence); }
 
