@@ -37,13 +37,16 @@ const char* FinishReasonName(FinishReason reason) {
 }
 
 std::string FinishMembers(const ChoiceEnd& end) {
-  return StrCat('"', FinishReasonName(end.reason), "\",\"stop_reason\":", end.stop_reason.Dump());
+  const bool calls = end.has_calls && end.reason == FinishReason::kStop;
+  return StrCat('"', calls ? "tool_calls" : FinishReasonName(end.reason), "\",\"stop_reason\":", end.stop_reason.Dump());
 }
 
 void AnswerDelta::Append(AnswerDelta more) {
   text += more.text;
   std::move(more.tokens.begin(), more.tokens.end(), std::back_inserter(tokens));
   token_ids.insert(token_ids.end(), more.token_ids.begin(), more.token_ids.end());
+  reasoning += more.reasoning;
+  std::move(more.calls.begin(), more.calls.end(), std::back_inserter(calls));
 }
 
 Json Usage::ToJson() const {
@@ -52,6 +55,9 @@ Json Usage::ToJson() const {
                         {"completion_tokens", completion_tokens}});
   if (cached_tokens) {
     json.Set("prompt_tokens_details", Json::Of({{"cached_tokens", *cached_tokens}}));
+  }
+  if (reasoning_tokens) {
+    json.Set("completion_tokens_details", Json::Of({{"reasoning_tokens", *reasoning_tokens}}));
   }
   return json;
 }

@@ -22,8 +22,18 @@ struct Usage {
   int64_t completion_tokens = 0;
   // Of the prompt, found in the prefix cache; told in the whole answer's usage alone.
   std::optional<int64_t> cached_tokens = {};
+  // Of the completion; told likewise, where the model's answers have reasoning.
+  std::optional<int64_t> reasoning_tokens = {};
 
   Json ToJson() const;
+};
+
+// A call of a tool. In a stream it is told when it is whole, too.
+struct ToolCall {
+  int64_t index = 0;  // among the calls of its choice
+  std::string id;
+  std::string name;
+  std::string arguments;  // a JSON object
 };
 
 // A piece of one choice: text, and the tokens that came with it when log-probabilities or ids are
@@ -32,8 +42,14 @@ struct AnswerDelta {
   std::string text;
   std::vector<ScoredToken> tokens = {};
   std::vector<int32_t> token_ids = {};
+  // Of chats whose answers are parsed.
+  std::string reasoning = {};
+  std::vector<ToolCall> calls = {};
 
-  bool empty() const { return text.empty() && tokens.empty() && token_ids.empty(); }
+  bool empty() const {
+    return text.empty() && tokens.empty() && token_ids.empty() && reasoning.empty() &&
+           calls.empty();
+  }
   void Append(AnswerDelta more);
 };
 
@@ -49,6 +65,7 @@ struct ChoiceEnd {
   // The stop string, the stop token id, or "repetition"; null when an end token of the model or the
   // length ended it.
   Json stop_reason;
+  bool has_calls = false;  // tools are to be called: then it is no "stop"
 };
 
 struct WholeChoice {

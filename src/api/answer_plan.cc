@@ -1,6 +1,10 @@
 #include "api/answer_plan.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "base/strings.h"
 
 namespace erne {
 namespace {
@@ -14,6 +18,25 @@ std::shared_ptr<const ToldPrompt> Told(const AnswerPlan::Prompt& prompt,
   if (options.return_token_ids) told->token_ids = tokens;
   if (options.return_prompt_text) told->text = tokenizer.Decode(tokens, /*skip_special=*/false);
   return told;
+}
+
+// Whether the model begins in its reasoning, because the prompt has opened it.
+bool OpensReasoning(const std::vector<int32_t>& prompt, const Tokenizer& tokenizer) {
+  constexpr size_t kTokens = 16;  // that hold "<think>" and a line break, whatever the tokenizer
+  const size_t count = std::min(prompt.size(), kTokens);
+  const std::string end = tokenizer.Decode({prompt.end() - static_cast<std::ptrdiff_t>(count),
+                                            prompt.end()},
+                                           /*skip_special=*/false);
+  return Strip(end).ends_with("<think>");
+}
+
+// The markers that the tokenizer has as control tokens.
+std::vector<int32_t> MarkerTokens(const AnswerForm& form, const Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens;
+  for (const std::string_view marker : AnswerMarkers(form)) {
+    if (const auto token = tokenizer.PieceId(marker)) tokens.push_back(*token);
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -37,7 +60,11 @@ AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& fa
       .stream = options.stream,
       .include_usage = options.include_usage,
       .continuous_usage = options.continuous_usage,
-      .stream_interval = options.stream_interval};
+      .stream_interval = options.stream_interval,
+      .parser = plan.parser,
+      .hides_reasoning = plan.hides_reasoning,
+      .one_call = plan.one_call};
+  if (plan.parser) session.markers = MarkerTokens(plan.parser->form, *model.tokenizer);
   for (const AnswerPlan::Prompt& prompt : plan.prompts) {
     const auto tokens = static_cast<int64_t>(prompt.generation.prompt.size());
     session.prompt_tokens += tokens;
@@ -52,6 +79,22 @@ AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& fa
 
 LogprobWriter LogprobsFor(const RequestOptions& options, const ServedModel& model) {
   return {*model.tokenizer, options.skip_special_tokens, options.return_tokens_as_token_ids};
+}
+
+std::optional<AnswerParserOptions> ParserOf(const ChatRequest& chat,
+                                            const GenerationRequest& generation,
+                                            const ServedModel& model) {
+  AnswerParserOptions parser{.form = model.answer_form};
+  if (!chat.reads_calls) parser.form.tool_calls = ToolCallForm::kNone;
+  const bool reads_calls = parser.form.tool_calls != ToolCallForm::kNone;
+  if (!reads_calls && !parser.form.reasoning && !parser.form.response_tags) return std::nullopt;
+  parser.in_reasoning = OpensReasoning(generation.prompt, *model.tokenizer);
+  if (reads_calls) {
+    for (const Json& tool : chat.conversation.tools.AsArray()) {
+      parser.tools.push_back(tool.Find("function")->Find("name")->AsString());
+    }
+  }
+  return parser;
 }
 
 std::shared_ptr<const Echo> EchoOf(const ChatRequest& chat) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "api/logprobs.h"
 #include "api/request_options.h"
 #include "api/served_model.h"
+#include "chat/answer_parser.h"
 #include "engine/request.h"
 
 namespace erne {
@@ -28,6 +30,10 @@ struct AnswerPlan {
     std::shared_ptr<const Echo> echo = nullptr;  // null: none
   };
   std::vector<Prompt> prompts;
+  // Of a chat: how its answers are parsed; nullopt: all of them is content.
+  std::optional<AnswerParserOptions> parser = {};
+  bool hides_reasoning = false;
+  bool one_call = false;  // of the calls in an answer only the first is told
 };
 
 // The session that answers it.
@@ -35,6 +41,11 @@ AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& fa
                                     const ServedModel& model);
 
 LogprobWriter LogprobsFor(const RequestOptions& options, const ServedModel& model);
+
+// How the answers to a chat are parsed; nullopt: the model marks nothing that is asked for.
+std::optional<AnswerParserOptions> ParserOf(const ChatRequest& chat,
+                                            const GenerationRequest& generation,
+                                            const ServedModel& model);
 
 // What a chat's answer begins with; null: nothing.
 std::shared_ptr<const Echo> EchoOf(const ChatRequest& chat);

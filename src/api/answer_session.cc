@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/errors.h"
+#include "api/request_id.h"
 #include "base/utf8.h"
 
 namespace erne {
@@ -58,12 +59,14 @@ std::shared_ptr<AnswerSession> AnswerSession::Create(std::shared_ptr<ResponseWri
                                   .min_tokens = options.min_tokens,
                                   .include_stop = options.include_stop,
                                   .primary_end_token = options.primary_end_token,
-                                  .skip_special_tokens = options.skip_special_tokens};
+                                  .skip_special_tokens = options.skip_special_tokens,
+                                  .markers = options.markers};
   for (const ChoicePlan& plan : options.choices) {
     const size_t characters = plan.echo == nullptr ? 0 : CountUtf8(plan.echo->text);
     session->choices_.push_back(
         {.tokens = std::make_shared<TokenStream>(wake),
          .text = AnswerText(tokenizer, text, static_cast<int64_t>(characters))});
+    if (options.parser) session->choices_.back().parser.emplace(*options.parser);
   }
   return session;
 }
@@ -177,10 +180,32 @@ void AnswerSession::Consume(size_t index, TokenEvent& event, std::string& out) {
                             .shown = step.shown,
                             .text_offset = step.text_offset});
   }
+  if (choice.parser) Parse(choice, delta);
   Emit(index, std::move(delta), out);
   if (!choice.text.ended()) return;
   if (!event.finish) choice.tokens->Cancel(FinishReason::kStop);
   EndChoice(index, out);
+}
+
+// Splits the text of `delta`, which came with one token.
+void AnswerSession::Parse(Choice& choice, AnswerDelta& delta) const {
+  if (choice.parser->in_reasoning()) ++choice.reasoning_tokens;
+  ParsedPiece piece = choice.parser->Add(delta.text);
+  if (choice.text.ended()) {
+    ParsedPiece rest = choice.parser->Finish();
+    piece.reasoning += rest.reasoning;
+    piece.content += rest.content;
+    std::move(rest.calls.begin(), rest.calls.end(), std::back_inserter(piece.calls));
+  }
+  delta.text = std::move(piece.content);
+  if (!options_.hides_reasoning) delta.reasoning = std::move(piece.reasoning);
+  for (ParsedCall& call : piece.calls) {
+    if (options_.one_call && choice.calls > 0) break;
+    delta.calls.push_back({.index = choice.calls++,
+                           .id = ToolCallId(),
+                           .name = std::move(call.name),
+                           .arguments = std::move(call.arguments)});
+  }
 }
 
 void AnswerSession::Emit(size_t index, AnswerDelta delta, std::string& out) {
@@ -201,9 +226,15 @@ void AnswerSession::EndChoice(size_t index, std::string& out) {
   --running_;
   if (options_.stream) {
     SendChunk(index, out);
-    out += format_->FinishFrame(static_cast<int64_t>(index), choices_[index].text.end(),
+    out += format_->FinishFrame(static_cast<int64_t>(index), End(choices_[index]),
                                 ChunkUsage(index));
   }
+}
+
+ChoiceEnd AnswerSession::End(const Choice& choice) {
+  ChoiceEnd end = choice.text.end();
+  end.has_calls = choice.calls > 0;
+  return end;
 }
 
 void AnswerSession::Complete(std::string out) {
@@ -211,6 +242,9 @@ void AnswerSession::Complete(std::string out) {
   Usage usage{.prompt_tokens = options_.prompt_tokens, .cached_tokens = 0};
   for (size_t i = 0; i < choices_.size(); ++i) {
     usage.completion_tokens += choices_[i].text.tokens();
+    if (choices_[i].parser && options_.parser->form.reasoning) {
+      usage.reasoning_tokens = usage.reasoning_tokens.value_or(0) + choices_[i].reasoning_tokens;
+    }
     if (options_.choices[i].counts_prompt) *usage.cached_tokens += choices_[i].cached_tokens;
   }
   const std::optional<Json> trace = trace_ ? std::optional(trace_->ToJson()) : std::nullopt;
@@ -229,7 +263,7 @@ void AnswerSession::Complete(std::string out) {
     Choice& choice = choices_[index];
     // The first choice of a prompt heard of it, and need not be among the best.
     const size_t first = index - index % static_cast<size_t>(options_.drawn);
-    whole.push_back({std::move(choice.answer), choice.text.end(), options_.choices[index].told,
+    whole.push_back({std::move(choice.answer), End(choice), options_.choices[index].told,
                      choices_[first].prompt_scores});
   }
   head_.body = format_->Whole(whole, usage, trace);

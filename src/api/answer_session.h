@@ -20,6 +20,7 @@
 #include "api/expert_trace.h"
 #include "api/http_types.h"
 #include "base/status.h"
+#include "chat/answer_parser.h"
 #include "engine/request.h"
 #include "text/tokenizer.h"
 
@@ -44,6 +45,7 @@ struct AnswerSessionOptions {
   bool include_stop = false;       // what ended the answer is shown
   int32_t primary_end_token = -1;  // ends without a stop_reason
   bool skip_special_tokens = true;
+  std::vector<int32_t> markers = {};  // control tokens that are shown to the parser all the same
   // Beside each token its log-probability, and in an echo those of so many most probable ones (the
   // engine's tokens bring theirs); -1: none are told.
   int32_t logprobs = -1;
@@ -55,6 +57,10 @@ struct AnswerSessionOptions {
   bool include_usage = false;
   bool continuous_usage = false;
   int64_t stream_interval = 1;  // tokens in one chunk, but for the first
+  // How reasoning and tool calls are read out of the answers; nullopt: all of them is content.
+  std::optional<AnswerParserOptions> parser = {};
+  bool hides_reasoning = false;
+  bool one_call = false;  // of a choice's calls only the first is told
 };
 
 // Pumped on the strand of `writer`; made and started there too, or before anything runs on it.
@@ -94,6 +100,9 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
     int64_t next_chunk = 0;   // in a stream: when so many tokens have come
     double logprob_sum = 0;   // of its tokens, when the best answers are wanted
     std::optional<PromptScores> prompt_scores = {};
+    std::optional<AnswerParser> parser = {};
+    int64_t calls = 0;  // that were told
+    int64_t reasoning_tokens = 0;
   };
 
   AnswerSession(std::shared_ptr<ResponseWriter> writer, std::unique_ptr<const AnswerFormat> format,
@@ -106,10 +115,12 @@ class AnswerSession : public std::enable_shared_from_this<AnswerSession> {
   void Begin(std::string& out);
   void BeginChoice(size_t index, TokenEvent& event, std::string& out);
   void Consume(size_t index, TokenEvent& event, std::string& out);
+  void Parse(Choice& choice, AnswerDelta& delta) const;
   void Emit(size_t index, AnswerDelta delta, std::string& out);
   void SendChunk(size_t index, std::string& out);
   std::vector<size_t> BestChoices() const;
   void EndChoice(size_t index, std::string& out);
+  static ChoiceEnd End(const Choice& choice);
   void Complete(std::string out);
   void Fail(const Status& error, std::string out);
   std::optional<Usage> ChunkUsage(size_t index) const;

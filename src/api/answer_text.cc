@@ -1,5 +1,6 @@
 #include "api/answer_text.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/utf8.h"
@@ -10,9 +11,15 @@ AnswerText::AnswerText(const Tokenizer& tokenizer, const AnswerTextOptions& opti
                        int64_t characters)
     : tokenizer_(tokenizer),
       options_(options),
-      detokenizer_(tokenizer, options.skip_special_tokens),
+      detokenizer_(tokenizer, /*skip_special=*/false),  // Add decides
       matcher_(options.stop, options.include_stop),
       characters_(characters) {}
+
+bool AnswerText::IsSkipped(int32_t token) const {
+  const auto& kept = options_.markers;
+  return options_.skip_special_tokens && tokenizer_.IsSpecial(token) &&
+         std::find(kept.begin(), kept.end(), token) == kept.end();
+}
 
 AnswerText::Step AnswerText::Add(const TokenEvent& event) {
   Step step{.text = "", .text_offset = characters_};
@@ -21,8 +28,7 @@ AnswerText::Step AnswerText::Add(const TokenEvent& event) {
   std::string text;
   if (token >= 0) {
     ++tokens_;
-    step.shown = (!stopped_by_token || options_.include_stop) &&
-                 !(options_.skip_special_tokens && tokenizer_.IsSpecial(token));
+    step.shown = (!stopped_by_token || options_.include_stop) && !IsSkipped(token);
     if (step.shown) text = detokenizer_.Add(token);
   }
   characters_ += static_cast<int64_t>(CountUtf8(text));

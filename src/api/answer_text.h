@@ -21,6 +21,7 @@ struct AnswerTextOptions {
   bool include_stop = false;       // what ended the answer is shown
   int32_t primary_end_token = -1;  // ends without a stop_reason
   bool skip_special_tokens = true;
+  std::vector<int32_t> markers = {};  // control tokens that are not skipped
 };
 
 // One per choice; not thread-safe.
@@ -46,6 +47,8 @@ class AnswerText {
   int64_t tokens() const { return tokens_; }  // that were generated
 
  private:
+  bool IsSkipped(int32_t token) const;
+
   const Tokenizer& tokenizer_;
   const AnswerTextOptions options_;
   Detokenizer detokenizer_;

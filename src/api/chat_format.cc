@@ -47,10 +47,30 @@ std::string ChatFormat::BeginFrame(int64_t index, const ToldPrompt* prompt,
 
 std::string ChatFormat::DeltaFrame(int64_t index, const AnswerDelta& delta,
                                    const std::optional<Usage>& usage) const {
+  std::string out;
+  const bool only_calls = delta.text.empty() && delta.reasoning.empty() && delta.tokens.empty() &&
+                          delta.token_ids.empty();
+  if (!only_calls) out = TextFrame(index, delta, usage);
+  for (const ToolCall& call : delta.calls) {
+    out += CallFrame(index, call, /*head=*/true, usage);
+    out += CallFrame(index, call, /*head=*/false, usage);
+  }
+  return out;
+}
+
+std::string ChatFormat::TextFrame(int64_t index, const AnswerDelta& delta,
+                                  const std::optional<Usage>& usage) const {
   std::string choice = "{\"index\":";
   choice += std::to_string(index);
-  choice += ",\"delta\":{\"content\":";
-  AppendJsonString(delta.text, choice);
+  choice += ",\"delta\":{";
+  if (!delta.reasoning.empty()) {
+    AppendReasoning(delta.reasoning, choice);
+    if (!delta.text.empty()) choice += ',';
+  }
+  if (!delta.text.empty() || delta.reasoning.empty()) {
+    choice += "\"content\":";
+    AppendJsonString(delta.text, choice);
+  }
   choice += '}';
   AppendLogprobs(delta, choice);
   choice += "null";
@@ -60,6 +80,41 @@ std::string ChatFormat::DeltaFrame(int64_t index, const AnswerDelta& delta,
   }
   choice += '}';
   return Frame(choice, usage);
+}
+
+// The first piece of a call brings its id and name, the second its arguments.
+std::string ChatFormat::CallFrame(int64_t index, const ToolCall& call, bool head,
+                                  const std::optional<Usage>& usage) const {
+  std::string choice =
+      StrCat("{\"index\":", index, R"(,"delta":{"tool_calls":[{"index":)", call.index, ",");
+  if (head) {
+    AppendCall(call.id, call.name, "", choice);
+  } else {
+    choice += R"("function":{"arguments":)";
+    AppendJsonString(call.arguments, choice);
+    choice += '}';
+  }
+  choice += R"(}]},"logprobs":null,"finish_reason":null})";
+  return Frame(choice, usage);
+}
+
+// By the name that vLLM gives it now, and by that of DeepSeek's API.
+void ChatFormat::AppendReasoning(std::string_view reasoning, std::string& out) {
+  out += "\"reasoning\":";
+  AppendJsonString(reasoning, out);
+  out += ",\"reasoning_content\":";
+  AppendJsonString(reasoning, out);
+}
+
+void ChatFormat::AppendCall(std::string_view id, std::string_view name, std::string_view arguments,
+                            std::string& out) {
+  out += "\"id\":";
+  AppendJsonString(id, out);
+  out += R"(,"type":"function","function":{"name":)";
+  AppendJsonString(name, out);
+  out += ",\"arguments\":";
+  AppendJsonString(arguments, out);
+  out += '}';
 }
 
 std::string ChatFormat::FinishFrame(int64_t index, const ChoiceEnd& end,
@@ -73,8 +128,25 @@ void ChatFormat::AppendChoice(int64_t index, const WholeChoice& choice, std::str
   out += "{\"index\":";
   out += std::to_string(index);
   out += R"(,"message":{"role":"assistant","content":)";
-  AppendJsonString(choice.answer.text, out);
-  out += R"(,"refusal":null,"reasoning":null})";
+  const AnswerDelta& answer = choice.answer;
+  if (answer.text.empty() && !answer.calls.empty()) {
+    out += "null";
+  } else {
+    AppendJsonString(answer.text, out);
+  }
+  out += R"(,"refusal":null,)";
+  if (answer.reasoning.empty()) {
+    out += "\"reasoning\":null";
+  } else {
+    AppendReasoning(answer.reasoning, out);
+  }
+  for (const ToolCall& call : answer.calls) {
+    out += call.index == 0 ? ",\"tool_calls\":[{" : ",{";
+    AppendCall(call.id, call.name, call.arguments, out);
+    out += '}';
+  }
+  if (!answer.calls.empty()) out += ']';
+  out += '}';
   AppendLogprobs(choice.answer, out);
   out += FinishMembers(choice.end);
   out += ',';

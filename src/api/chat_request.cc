@@ -7,27 +7,31 @@
 namespace erne {
 namespace {
 
-// Tools may be described to the model; that it calls them is not read out of its answers yet.
-Status CheckToolChoice(const Json& body) {
+// Whether the model may call tools.
+Result<bool> ReadToolChoice(const Json& body) {
   const Json* tools = Given(body, "tools");
   const Json* choice = Given(body, "tool_choice");
   const bool none = choice != nullptr && *choice == Json("none");
-  if (tools != nullptr && !tools->AsArray().empty() && !none) {
-    return FieldFault(
-        "tools", "with a `tool_choice` other than \"none\" are not supported yet: leave them out");
-  }
   if (choice != nullptr && !none && *choice != Json("auto")) {
     return FieldFault("tool_choice", StrCat("must be \"none\" or \"auto\", not ", Shown(*choice)));
   }
-  return {};
+  return tools != nullptr && !tools->AsArray().empty() && !none;
 }
 
 Status ReadTools(const Json& body, Conversation& conversation) {
   const Json* tools = Given(body, "tools");
   if (tools == nullptr || tools->AsArray().empty()) return {};
   for (size_t i = 0; i < tools->AsArray().size(); ++i) {
-    if (!tools->AsArray()[i].is_object()) {
-      return FieldFault(StrCat("tools[", i, "]"), "must be an object");
+    const Json& tool = tools->AsArray()[i];
+    const std::string place = StrCat("tools[", i, "]");
+    if (!tool.is_object()) return FieldFault(place, "must be an object");
+    const Json* function = Given(tool, "function");
+    if (function == nullptr || !function->is_object()) {
+      return FieldFault(place + ".function", "must be an object");
+    }
+    const Json* name = Given(*function, "name");
+    if (name == nullptr || !name->is_string()) {
+      return FieldFault(place + ".function.name", "must be a string");
     }
   }
   conversation.tools = *tools;
@@ -79,7 +83,9 @@ Result<Conversation> ReadConversation(const Json& body) {
 Result<ChatRequest> ParseChatRequest(std::string_view body, std::vector<std::string>& unknown) {
   ERNE_ASSIGN_OR_RETURN(const Json json, ParseBody(body, Endpoint::kChat, unknown));
   ChatRequest request;
-  ERNE_RETURN_IF_ERROR(CheckToolChoice(json));
+  ERNE_ASSIGN_OR_RETURN(request.reads_calls, ReadToolChoice(json));
+  request.parallel_tool_calls = FlagMember(json, "parallel_tool_calls", true);
+  request.include_reasoning = FlagMember(json, "include_reasoning", true);
   ERNE_ASSIGN_OR_RETURN(request.conversation, ReadConversation(json));
   ERNE_ASSIGN_OR_RETURN(request.options, ReadRequestOptions(json, Endpoint::kChat));
   request.echo = FlagMember(json, "echo", false);

@@ -31,6 +31,9 @@ Result<Conversation> ReadConversation(const Json& body);
 struct ChatRequest {
   RequestOptions options;
   Conversation conversation;
+  bool reads_calls = false;  // there are tools, and the model may call them
+  bool parallel_tool_calls = true;
+  bool include_reasoning = true;  // split off; false: it is not told
   bool echo = false;  // the answer begins with the assistant's last message
 };
 

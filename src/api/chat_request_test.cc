@@ -43,7 +43,7 @@ TEST(ChatRequest, EveryHonouredFieldArrives) {
          "ignore_eos":true,"skip_special_tokens":false,"stream":true,
          "stream_options":{"include_usage":true,"continuous_usage_stats":true},
          "add_generation_prompt":false,"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low",
-         "tools":[{"type":"function"}],"tool_choice":"none","documents":[{"text":"d"}],
+         "tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","documents":[{"text":"d"}],
          "response_format":{"type":"text"},"user":"u")");
   ASSERT_TRUE(request.ok()) << request.status().message();
   EXPECT_EQ(request->options.model, "m");
@@ -78,7 +78,7 @@ TEST(ChatRequest, EveryHonouredFieldArrives) {
   EXPECT_TRUE(request->conversation.add_special_tokens);
   EXPECT_EQ(request->conversation.template_variables.Dump(),
             R"({"enable_thinking":false,"reasoning_effort":"low"})");
-  EXPECT_EQ(request->conversation.tools.Dump(), R"([{"type":"function"}])");
+  EXPECT_EQ(request->conversation.tools.Dump(), R"([{"type":"function","function":{"name":"f"}}])");
   EXPECT_EQ(request->conversation.documents.Dump(), R"([{"text":"d"}])");
 }
 
@@ -160,7 +160,8 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("stream_options":{"include_usage":true})", "stream_options", "`stream`"},
       {R"("stream":true,"stream_options":{"include_usage":"yes"})", "stream_options.include_usage",
        "string"},
-      {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools", "not supported yet"},
+      {R"("tools":[{"type":"function"}])", "tools[0].function", "object"},
+      {R"("tools":[{"type":"function","function":{"name":1}}])", "tools[0].function.name", "string"},
       {R"("tools":[1],"tool_choice":"none")", "tools[0]", "object"},
       {R"("tool_choice":"required")", "tool_choice", "\"required\""},
       {R"("tool_choice":{"type":"function"})", "tool_choice", "function"},

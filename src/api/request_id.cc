@@ -19,6 +19,18 @@ std::string RandomId() {
   return id;
 }
 
+std::string ToolCallId() {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  uint64_t bits = RandomBits();
+  std::string id;
+  for (int i = 0; i < 9; ++i) {
+    id.push_back(kDigits[bits % kDigits.size()]);
+    bits /= kDigits.size();
+  }
+  return id;
+}
+
 bool IsUsableId(std::string_view id) {
   constexpr std::string_view kAllowed =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:";

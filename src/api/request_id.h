@@ -13,6 +13,10 @@ uint64_t RandomBits();
 // 32 hexadecimal digits.
 std::string RandomId();
 
+// Of a call of a tool: nine letters and digits, which is what Mistral's templates take, and enough
+// for the calls of one conversation.
+std::string ToolCallId();
+
 // Whether a client's own id may be used: 1 to 128 characters out of letters, digits, '-', '_', '.'
 // and ':'.
 bool IsUsableId(std::string_view id);

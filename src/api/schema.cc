@@ -201,10 +201,13 @@ constexpr RequestField kFields[] = {
     {"documents", kC, kArray, kHonoured, "", "Documents for the chat template (retrieval)."},
     {"reasoning_effort", kC, kString, kHonoured, "", "Handed to the chat template."},
     {"tools", kC, kArray, kHonoured, "[]",
-     "Handed to the chat template; calls by the model (tool_choice other than none) are not "
-     "supported."},
+     "Functions that the model may call: {\"type\": \"function\", \"function\": {\"name\": ...}}."},
     {"tools", kK, kArray, kHonoured, "[]", "Handed to the chat template."},
-    {"tool_choice", kC, kStringOrObject, kHonoured, "", "Only none, or auto without tools."},
+    {"tool_choice", kC, kStringOrObject, kHonoured, "\"auto\"",
+     "auto: the model may call tools; none: calls are not read out of the answer."},
+    {"parallel_tool_calls", kC, kBoolean, kHonoured, "true",
+     "false: of the calls in an answer only the first is told."},
+    {"include_reasoning", kC, kBoolean, kHonoured, "true", "false: reasoning is not told."},
 
     {"user", kGenerating, kString, kAccepted, "", "Not used."},
     {"safety_identifier", kC, kString, kAccepted, "", "Not used."},
@@ -215,7 +218,6 @@ constexpr RequestField kFields[] = {
     {"prompt_cache_retention", kC, kString, kAccepted, "", "Not used."},
     {"prediction", kC, kObject, kAccepted, "", "A hint that changes no answer."},
     {"session_id", kGenerating, kString, kAccepted, "", "Not used."},
-    {"parallel_tool_calls", kC, kBoolean, kAccepted, "", "There are no tool calls yet."},
     {"spaces_between_special_tokens", kGenerating, kBoolean, kAccepted, "",
      "No spaces are ever added."},
 
@@ -228,7 +230,6 @@ constexpr RequestField kFields[] = {
     {"functions", kC, kArray, kUnsupported, "[]", "The old form of tools."},
     {"function_call", kC, kStringOrObject, kUnsupported, "\"none\"",
      "The old form of tool_choice."},
-    {"include_reasoning", kC, kBoolean, kUnsupported, "true", "Reasoning is not split off yet."},
     {"thinking_token_budget", kC, kInteger, kUnsupported, "", "Most tokens of reasoning."},
     {"kv_transfer_params", kGenerating, kObject, kUnsupported, "",
      "Prompts and answers are computed on one server."},

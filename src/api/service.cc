@@ -531,11 +531,15 @@ Status Service::Impl::StartChat(const std::shared_ptr<ReadyModel>& ready_model,
   ERNE_RETURN_IF_ERROR(CheckModel(options.model, model));
 
   ERNE_ASSIGN_OR_RETURN(GenerationRequest generation, MakeChatGeneration(chat, model, facts));
+  std::optional<AnswerParserOptions> parser = ParserOf(chat, generation, model);
   AnswerPlan plan{.options = options,
                   .id = AnswerId("chatcmpl-", options, request, reply),
                   .owner = KeyNumber(request, options_.api_keys),
                   .is_chat = true,
-                  .prompts = {{std::move(generation), EchoOf(chat)}}};
+                  .prompts = {{std::move(generation), EchoOf(chat)}},
+                  .parser = std::move(parser),
+                  .hides_reasoning = !chat.include_reasoning,
+                  .one_call = !chat.parallel_tool_calls};
   auto format = std::make_unique<ChatFormat>(plan.id, UnixSeconds(), model.names.front(),
                                              LogprobsFor(options, model));
   return StartAnswers(std::move(plan), std::move(format), ready_model, reply);

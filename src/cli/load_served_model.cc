@@ -251,6 +251,17 @@ Status Answer(const ServedModel& model, std::vector<GenerationRequest> requests)
   return {};
 }
 
+// What the template shows, where the flags do not say it.
+AnswerForm FormFor(const ServeOptions& options, AnswerForm form) {
+  if (options.tool_call_parser != "auto") {
+    form.tool_calls = *ToolCallFormNamed(options.tool_call_parser);
+  }
+  if (options.reasoning_parser == "auto") return form;
+  form.reasoning = options.reasoning_parser != "none";
+  form.response_tags = options.reasoning_parser == "ernie45";
+  return form;
+}
+
 }  // namespace
 
 Result<MemoryPlan> PlanMemory(const Model& model, const ServeOptions& options) {
@@ -302,6 +313,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   for (const auto& [name, value] : options.template_variables.AsObject()) {
     served->template_variables.Set(name, value);
   }
+  served->answer_form = FormFor(options, chat.answer_form);
   served->takes_request_templates = options.trust_request_chat_template;
   ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
   ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "chat/answer_form.h"
 #include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
 
@@ -43,8 +44,7 @@ constexpr TolerantFlag kTolerated[] = {
     {"enable-per-request-metrics", true, "--enable-log-requests logs them"},
     {"enable-prompt-tokens-details", true, "usage always tells cached_tokens"},
     {"enable-sleep-mode", true, "the model stays loaded"},
-    {"enable-auto-tool-choice", true, "requests with tools are refused"},
-    {"tool-call-parser", false, "requests with tools are refused"},
+    {"enable-auto-tool-choice", true, "requests with tools always may"},
     {"guided-decoding-backend", false, "requests that ask for a grammar are refused"},
     {"sse-keep-alive-interval", false, "each token is sent at once"},
     {"fingerprint-mode", false, "answers carry no fingerprint"},
@@ -93,7 +93,6 @@ const std::vector<RefusedFlag>& RefusedFlags() {
       {"hf-overrides", false, "the model is taken as config.json describes it"},
       {"override-generation-config", false, "change generation_config.json, or the requests"},
       {"logits-processors", false, "erne runs no foreign code"},
-      {"reasoning-parser", false, "reasoning is not split from the answer in this version"},
       {"return-tokens-as-token-ids", true, "send return_tokens_as_token_ids in the request"},
       {"chat-template-content-format", false, "templates get text", {"auto", "string"}},
       {"response-role", false, "answers carry the role assistant", {"assistant"}},
@@ -124,6 +123,22 @@ struct Raw {
   std::string template_variables = "{}";
 };
 
+void AddParserFlags(FlagTable& flags, ServeOptions& options) {
+  std::vector<std::string> forms = ToolCallFormNames();
+  forms.insert(forms.begin(), "auto");
+  flags
+      .Add("tool-call-parser", &options.tool_call_parser, "FORM",
+           {"How the model writes the calls of tools; auto: as its chat template shows",
+            "模型书写工具调用的格式；auto：由对话模板判断"})
+      .Choices(std::move(forms));
+  flags
+      .Add("reasoning-parser", &options.reasoning_parser, "FORM",
+           {"auto: reasoning is split from the answer where the chat template knows </think>; none: "
+            "never; the other names: always",
+            "auto：对话模板含 </think> 时把推理过程与回答分开；none：不分；其他名称：总是分开"})
+      .Choices({"auto", "none", "ernie45", "qwen3", "deepseek_r1"});
+}
+
 void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
   flags.Add(
       "model", &raw.model, "DIR",
@@ -146,6 +161,7 @@ void AddModelFlags(FlagTable& flags, ServeOptions& options, Raw& raw) {
             {"Lets requests bring a chat template (chat_template); whoever may ask can then write "
              "control tokens",
              "允许请求自带对话模板（chat_template）；这样请求方就能写出控制 token"});
+  AddParserFlags(flags, options);
   flags.Add(
       "generation-config", &options.generation_config, "auto|vllm|DIR",
       {"auto: sampling defaults from the model's generation_config.json; vllm: OpenAI's "

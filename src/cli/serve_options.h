@@ -20,6 +20,8 @@ struct ServeOptions {
   std::string chat_template;                     // file; empty: the model's own
   Json template_variables = Json::MakeObject();  // for the chat template
   bool trust_request_chat_template = false;
+  std::string tool_call_parser = "auto";  // or the name of a ToolCallForm
+  std::string reasoning_parser = "auto";  // none: reasoning is content
 
   std::string host = "127.0.0.1";
   int64_t port = 8000;

@@ -126,7 +126,8 @@ TEST(ServeOptionsTest, WhatThisVersionCannotDoIsNamed) {
   }
   EXPECT_THAT(Error({"--quantization", "fp8"}), HasSubstr("awq, gptq, none, int8, int4"));
   EXPECT_THAT(Error({"--ssl-keyfile", "key.pem"}), HasSubstr("TLS"));
-  EXPECT_THAT(Error({"--reasoning-parser", "ernie45"}), HasSubstr("--reasoning-parser ernie45"));
+  EXPECT_THAT(Error({"--reasoning-parser", "thoughts"}), HasSubstr("--reasoning-parser"));
+  EXPECT_THAT(Error({"--tool-call-parser", "pythonic"}), HasSubstr("--tool-call-parser"));
   EXPECT_THAT(Error({"--gpu-memory-utilization", "90"}), HasSubstr("0.01..1"));
 }
 
