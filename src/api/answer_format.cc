@@ -38,7 +38,8 @@ const char* FinishReasonName(FinishReason reason) {
 
 std::string FinishMembers(const ChoiceEnd& end) {
   const bool calls = end.has_calls && end.reason == FinishReason::kStop;
-  return StrCat('"', calls ? "tool_calls" : FinishReasonName(end.reason), "\",\"stop_reason\":", end.stop_reason.Dump());
+  return StrCat('"', calls ? "tool_calls" : FinishReasonName(end.reason),
+                "\",\"stop_reason\":", end.stop_reason.Dump());
 }
 
 void AnswerDelta::Append(AnswerDelta more) {

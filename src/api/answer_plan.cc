@@ -24,9 +24,9 @@ std::shared_ptr<const ToldPrompt> Told(const AnswerPlan::Prompt& prompt,
 bool OpensReasoning(const std::vector<int32_t>& prompt, const Tokenizer& tokenizer) {
   constexpr size_t kTokens = 16;  // that hold "<think>" and a line break, whatever the tokenizer
   const size_t count = std::min(prompt.size(), kTokens);
-  const std::string end = tokenizer.Decode({prompt.end() - static_cast<std::ptrdiff_t>(count),
-                                            prompt.end()},
-                                           /*skip_special=*/false);
+  const std::string end =
+      tokenizer.Decode({prompt.end() - static_cast<std::ptrdiff_t>(count), prompt.end()},
+                       /*skip_special=*/false);
   return Strip(end).ends_with("<think>");
 }
 

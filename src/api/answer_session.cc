@@ -226,8 +226,8 @@ void AnswerSession::EndChoice(size_t index, std::string& out) {
   --running_;
   if (options_.stream) {
     SendChunk(index, out);
-    out += format_->FinishFrame(static_cast<int64_t>(index), End(choices_[index]),
-                                ChunkUsage(index));
+    out +=
+        format_->FinishFrame(static_cast<int64_t>(index), End(choices_[index]), ChunkUsage(index));
   }
 }
 

@@ -662,5 +662,45 @@ TEST_F(AnswerSessionTest, TheExpertTraceComesLast) {
   }
 }
 
+TEST_F(AnswerSessionTest, ReasoningAndCallsInAStream) {
+  Start({.stream = true,
+         .include_usage = true,
+         .parser = AnswerParserOptions{
+             .form = {.tool_calls = ToolCallForm::kHermes, .reasoning = true}}});
+  Push("<think>a</think>b<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":1}}");
+  PushStop();
+  std::string reasoning, content, name, arguments, finish;
+  for (const std::string& frame : writer_->Frames()) {
+    EXPECT_EQ(frame.find("think"), std::string::npos);
+    EXPECT_EQ(frame.find("tool_call>"), std::string::npos);
+    if (frame == "[DONE]") continue;
+    const Json json = Json::Parse(frame).value();
+    if (json.Find("choices")->AsArray().empty()) {
+      EXPECT_EQ(json.Find("usage")->Find("completion_tokens_details")->Dump(),
+                R"({"reasoning_tokens":9})");
+      continue;
+    }
+    const Json& choice = json.Find("choices")->AsArray()[0];
+    const Json& delta = *choice.Find("delta");
+    if (const Json* text = delta.Find("content")) content += text->AsString();
+    if (const Json* text = delta.Find("reasoning")) reasoning += text->AsString();
+    if (const Json* calls = delta.Find("tool_calls")) {
+      const Json& call = calls->AsArray()[0];
+      EXPECT_EQ(call.Find("index")->AsInt(), 0);
+      const Json& function = *call.Find("function");
+      EXPECT_EQ(function.Find("name") != nullptr, call.Find("id") != nullptr);
+      if (function.Find("name") != nullptr) name = function.Find("name")->AsString();
+      arguments += function.Find("arguments")->AsString();
+    }
+    if (choice.Find("finish_reason")->is_string())
+      finish = choice.Find("finish_reason")->AsString();
+  }
+  EXPECT_EQ(reasoning, "a");
+  EXPECT_EQ(content, "b");
+  EXPECT_EQ(name, "f");
+  EXPECT_EQ(arguments, R"({"x":1})");
+  EXPECT_EQ(finish, "tool_calls");
+}
+
 }  // namespace
 }  // namespace erne

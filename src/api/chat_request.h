@@ -34,7 +34,7 @@ struct ChatRequest {
   bool reads_calls = false;  // there are tools, and the model may call them
   bool parallel_tool_calls = true;
   bool include_reasoning = true;  // split off; false: it is not told
-  bool echo = false;  // the answer begins with the assistant's last message
+  bool echo = false;              // the answer begins with the assistant's last message
 };
 
 // Parses and checks a body. Faults are InvalidArguments: bad JSON with the byte offset, bad fields

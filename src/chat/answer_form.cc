@@ -6,9 +6,9 @@ namespace erne {
 namespace {
 
 constexpr std::pair<std::string_view, ToolCallForm> kNames[] = {
-    {"none", ToolCallForm::kNone},        {"hermes", ToolCallForm::kHermes},
-    {"ernie45", ToolCallForm::kHermes},   {"llama3_json", ToolCallForm::kLlama},
-    {"mistral", ToolCallForm::kMistral},  {"json", ToolCallForm::kJson},
+    {"none", ToolCallForm::kNone},       {"hermes", ToolCallForm::kHermes},
+    {"ernie45", ToolCallForm::kHermes},  {"llama3_json", ToolCallForm::kLlama},
+    {"mistral", ToolCallForm::kMistral}, {"json", ToolCallForm::kJson},
 };
 
 ToolCallForm ToolCallFormOf(std::string_view source) {

@@ -1,9 +1,9 @@
 #include "chat/answer_form.h"
 
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace erne {
 namespace {

@@ -69,8 +69,7 @@ bool ReadCall(const Json& json, bool marked, ParsedCall& call) {
   if (arguments == nullptr) arguments = json.Find("parameters");
   if (arguments == nullptr && !marked) return false;
   call.name = name->AsString();
-  call.arguments =
-      arguments == nullptr || arguments->is_null() ? "{}" : ArgumentsText(*arguments);
+  call.arguments = arguments == nullptr || arguments->is_null() ? "{}" : ArgumentsText(*arguments);
   return !call.arguments.empty();
 }
 
@@ -80,8 +79,8 @@ std::string MistralName(std::string_view text) {
   if (text.ends_with(kMistralArguments)) text.remove_suffix(kMistralArguments.size());
   text = text.substr(0, text.find(kMistralId));
   const bool is_name = std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
   });
   return is_name ? std::string(text) : "";
 }
@@ -324,8 +323,8 @@ bool AnswerParser::ReadCalls(std::string_view text, std::vector<ParsedCall>& cal
   for (const Json& described : json->is_array() ? json->AsArray() : one) {
     ParsedCall call;
     if (!ReadCall(described, marked, call)) return false;
-    const bool known = std::find(options_.tools.begin(), options_.tools.end(), call.name) !=
-                       options_.tools.end();
+    const bool known =
+        std::find(options_.tools.begin(), options_.tools.end(), call.name) != options_.tools.end();
     if (!marked && !known) return false;
     calls.push_back(std::move(call));
   }

@@ -1,7 +1,5 @@
 #include "chat/answer_parser.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <iterator>
 #include <ostream>
@@ -9,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace erne {
 
@@ -67,7 +67,8 @@ AnswerParserOptions Thinking(bool in_reasoning) {
 
 TEST(AnswerParser, SplitsReasoning) {
   const ParsedPiece split = {.reasoning = "想 a\n\nb", .content = "好👩‍👩‍👧\n"};
-  EXPECT_EQ(Parse(Thinking(false), "<think>\n想 a\n\nb\n</think>\n\n好👩‍👩‍👧\n"), split);
+  EXPECT_EQ(Parse(Thinking(false), "<think>\n想 a\n\nb\n</think>\n\n好👩‍👩‍👧\n"),
+            split);
   EXPECT_EQ(Parse(Thinking(true), "\n想 a\n\nb\n</think>\n\n好👩‍👩‍👧\n"), split);
 }
 
@@ -130,16 +131,18 @@ TEST(AnswerParser, WhatIsNoCallIsContent) {
 }
 
 TEST(AnswerParser, ACallBehindAMalformedOne) {
-  EXPECT_EQ(Parse(Tools(kHermes),
-                  "<tool_call>{\"name: 1}\n</tool_call>\n<tool_call>{\"name\":\"g\"}</tool_call>"),
-            (ParsedPiece{.content = "<tool_call>{\"name: 1}\n</tool_call>", .calls = {{"g", "{}"}}}));
+  EXPECT_EQ(
+      Parse(Tools(kHermes),
+            "<tool_call>{\"name: 1}\n</tool_call>\n<tool_call>{\"name\":\"g\"}</tool_call>"),
+      (ParsedPiece{.content = "<tool_call>{\"name: 1}\n</tool_call>", .calls = {{"g", "{}"}}}));
 }
 
 TEST(AnswerParser, Llama) {
   EXPECT_EQ(Parse(Tools(kLlama), R"({"name": "f", "parameters": {"a": [1, {"b": null}]}})"),
             (ParsedPiece{.calls = {{"f", R"({"a":[1,{"b":null}]})"}}}));
-  EXPECT_EQ(Parse(Tools(kLlama), "<|python_tag|>{\"name\":\"f\",\"parameters\":{}}; "
-                                 "{\"name\":\"g\",\"parameters\":{}}"),
+  EXPECT_EQ(Parse(Tools(kLlama),
+                  "<|python_tag|>{\"name\":\"f\",\"parameters\":{}}; "
+                  "{\"name\":\"g\",\"parameters\":{}}"),
             (ParsedPiece{.calls = {{"f", "{}"}, {"g", "{}"}}}));
   EXPECT_EQ(Parse(Tools(kLlama), "{\"name\":\"f\",\"parameters\":{}}; and"),
             (ParsedPiece{.content = "; and", .calls = {{"f", "{}"}}}));
@@ -158,17 +161,19 @@ TEST(AnswerParser, JsonThatIsNoCallIsTheAnswer) {
 }
 
 TEST(AnswerParser, Json) {
-  EXPECT_EQ(Parse(Tools(kJson),
-                  R"( [{"name":"f","arguments":{"a":1}},{"name":"g","parameters":{}}] )"),
-            (ParsedPiece{.calls = {{"f", R"({"a":1})"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      Parse(Tools(kJson), R"( [{"name":"f","arguments":{"a":1}},{"name":"g","parameters":{}}] )"),
+      (ParsedPiece{.calls = {{"f", R"({"a":1})"}, {"g", "{}"}}}));
 }
 
 TEST(AnswerParser, Mistral) {
-  EXPECT_EQ(Parse(Tools(kMistral),
-                  R"(Hm [TOOL_CALLS][{"name":"f","arguments":{"a":"]"}},{"name":"g","arguments":{}}])"),
-            (ParsedPiece{.content = "Hm", .calls = {{"f", R"({"a":"]"})"}, {"g", "{}"}}}));
-  EXPECT_EQ(Parse(Tools(kMistral), R"([TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]x1[ARGS]{})"),
-            (ParsedPiece{.calls = {{"f", R"({"a": 1})"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      Parse(Tools(kMistral),
+            R"(Hm [TOOL_CALLS][{"name":"f","arguments":{"a":"]"}},{"name":"g","arguments":{}}])"),
+      (ParsedPiece{.content = "Hm", .calls = {{"f", R"({"a":"]"})"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      Parse(Tools(kMistral), R"([TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]x1[ARGS]{})"),
+      (ParsedPiece{.calls = {{"f", R"({"a": 1})"}, {"g", "{}"}}}));
   const std::string long_name = "[TOOL_CALLS]" + std::string(300, 'f') + "{}";
   for (const std::string& text :
        {std::string("[TOOL_CALLS]no call"), std::string("[TOOL_CALLS]a b{}"), long_name,

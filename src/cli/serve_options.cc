@@ -132,10 +132,11 @@ void AddParserFlags(FlagTable& flags, ServeOptions& options) {
             "模型书写工具调用的格式；auto：由对话模板判断"})
       .Choices(std::move(forms));
   flags
-      .Add("reasoning-parser", &options.reasoning_parser, "FORM",
-           {"auto: reasoning is split from the answer where the chat template knows </think>; none: "
-            "never; the other names: always",
-            "auto：对话模板含 </think> 时把推理过程与回答分开；none：不分；其他名称：总是分开"})
+      .Add(
+          "reasoning-parser", &options.reasoning_parser, "FORM",
+          {"auto: reasoning is split from the answer where the chat template knows </think>; none: "
+           "never; the other names: always",
+           "auto：对话模板含 </think> 时把推理过程与回答分开；none：不分；其他名称：总是分开"})
       .Choices({"auto", "none", "ernie45", "qwen3", "deepseek_r1"});
 }
 

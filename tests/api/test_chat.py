@@ -106,7 +106,7 @@ BAD_REQUESTS = {
     "top_k below -1": ({"top_k": -7}, "top_k", "-7"),
     "penalty 0": ({"repetition_penalty": 0}, "repetition_penalty", "0"),
     "stop of another kind": ({"stop": [1]}, "stop", "stop"),
-    "tools": ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "tools"),
+    "a tool without a name": ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "string"),
     "min_p above 1": ({"min_p": 1.5}, "min_p", "1.5"),
     "penalty out of range": ({"presence_penalty": 3}, "presence_penalty", "3"),
     "top_logprobs alone": ({"top_logprobs": 3}, "top_logprobs", "logprobs"),
