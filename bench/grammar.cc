@@ -53,7 +53,10 @@ std::vector<FormCase> Cases() {
       {"bounded text",
        {Form::Kind::kJsonSchema, R"({"type": "string", "maxLength": 1000})"},
        "\"" + text + "\""},
-      {"arithmetic", {Form::Kind::kEbnf, R"G(root ::= sum "." sum ::= term ("+" term)* term ::= [0-9]+ | "(" sum ")")G"}, "1+(22+(333+4))+(5+(6+(7+(8))))."},
+      {"arithmetic",
+       {Form::Kind::kEbnf,
+        R"G(root ::= sum "." sum ::= term ("+" term)* term ::= [0-9]+ | "(" sum ")")G"},
+       "1+(22+(333+4))+(5+(6+(7+(8))))."},
   };
 }
 

@@ -31,7 +31,7 @@ bool OpensReasoning(const std::vector<int32_t>& prompt, const Tokenizer& tokeniz
 }
 
 // The markers that the tokenizer has as control tokens.
-std::vector<int32_t> MarkerTokens(const AnswerForm& form, const Tokenizer& tokenizer) {
+std::vector<int32_t> MarkerTokens(const AnswerMarkup& form, const Tokenizer& tokenizer) {
   std::vector<int32_t> tokens;
   for (const std::string_view marker : AnswerMarkers(form)) {
     if (const auto token = tokenizer.PieceId(marker)) tokens.push_back(*token);
@@ -84,11 +84,13 @@ LogprobWriter LogprobsFor(const RequestOptions& options, const ServedModel& mode
 std::optional<AnswerParserOptions> ParserOf(const ChatRequest& chat,
                                             const GenerationRequest& generation,
                                             const ServedModel& model) {
-  AnswerParserOptions parser{.form = model.answer_form};
+  AnswerParserOptions parser{.form = model.answer_markup};
+  if (chat.forces_calls) parser.form = {.tool_calls = ToolCallForm::kJson};
   if (!chat.reads_calls) parser.form.tool_calls = ToolCallForm::kNone;
   const bool reads_calls = parser.form.tool_calls != ToolCallForm::kNone;
   if (!reads_calls && !parser.form.reasoning && !parser.form.response_tags) return std::nullopt;
-  parser.in_reasoning = OpensReasoning(generation.prompt, *model.tokenizer);
+  parser.in_reasoning =
+      parser.form.reasoning && OpensReasoning(generation.prompt, *model.tokenizer);
   if (reads_calls) {
     for (const Json& tool : chat.conversation.tools.AsArray()) {
       parser.tools.push_back(tool.Find("function")->Find("name")->AsString());

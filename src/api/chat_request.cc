@@ -1,5 +1,9 @@
 #include "api/chat_request.h"
 
+#include <utility>
+#include <vector>
+
+#include "api/answer_form.h"
 #include "api/chat_messages.h"
 #include "api/schema.h"
 #include "base/strings.h"
@@ -7,15 +11,95 @@
 namespace erne {
 namespace {
 
-// Whether the model may call tools.
-Result<bool> ReadToolChoice(const Json& body) {
-  const Json* tools = Given(body, "tools");
-  const Json* choice = Given(body, "tool_choice");
-  const bool none = choice != nullptr && *choice == Json("none");
-  if (choice != nullptr && !none && *choice != Json("auto")) {
-    return FieldFault("tool_choice", StrCat("must be \"none\" or \"auto\", not ", Shown(*choice)));
+// Adds the definitions of a function to those of all.
+Status AddDefinitions(const Json& of_function, Json& definitions) {
+  for (const auto& [name, schema] : of_function.AsObject()) {
+    const Json* other = definitions.Find(name);
+    if (other != nullptr && *other != schema) {
+      return FieldFault("tools", StrCat("two functions define $defs/", name,
+                                        " differently, which a forced `tool_choice` cannot serve"));
+    }
+    definitions.Set(name, schema);
   }
-  return tools != nullptr && !tools->AsArray().empty() && !none;
+  return {};
+}
+
+// A call of a function: its name, and arguments as its parameters say. Definitions that these refer
+// to go to `definitions`, as references begin at the root of a schema.
+Result<Json> CallSchema(const Json& function, Json& definitions) {
+  const Json* parameters = Given(function, "parameters");
+  Json arguments = Json::Of({{"type", "object"}});
+  if (parameters != nullptr && parameters->is_object()) {
+    arguments = Json::MakeObject();
+    for (const auto& [key, value] : parameters->AsObject()) {
+      if (key != "$defs") arguments.Set(key, value);
+    }
+    const Json* of_function = Given(*parameters, "$defs");
+    if (of_function != nullptr && of_function->is_object())
+      ERNE_RETURN_IF_ERROR(AddDefinitions(*of_function, definitions));
+  }
+  Json required = Json::MakeArray();
+  required.Push("name");
+  required.Push("arguments");
+  return Json::Of(
+      {{"type", "object"},
+       {"properties", Json::Of({{"name", Json::Of({{"const", function.Find("name")->AsString()}})},
+                                {"arguments", std::move(arguments)}})},
+       {"required", std::move(required)},
+       {"additionalProperties", false}});
+}
+
+// The answer is calls of some of `functions` in JSON: one, or with `parallel` one or more.
+Result<AnswerForm> FormOfCalls(const std::vector<const Json*>& functions, bool parallel) {
+  Json definitions = Json::MakeObject();
+  Json calls = Json::MakeArray();
+  for (const Json* function : functions) {
+    ERNE_ASSIGN_OR_RETURN(Json call, CallSchema(*function, definitions));
+    calls.Push(std::move(call));
+  }
+  Json schema = Json::Of({{"type", "array"},
+                          {"minItems", 1},
+                          {"items", Json::Of({{"anyOf", std::move(calls)}})},
+                          {"$defs", std::move(definitions)}});
+  if (!parallel) schema.Set("maxItems", 1);
+  return AnswerForm{{grammar::Form::Kind::kJsonSchema, schema.Dump()}, "tools"};
+}
+
+// Which calls the model may or must make. body: ReadTools has passed it.
+Status ReadToolChoice(const Json& body, ChatRequest& request) {
+  const Json* choice = Given(body, "tool_choice");
+  const Json& tools = request.conversation.tools;
+  const bool has_tools = tools.is_array() && !tools.AsArray().empty();
+  const bool none = choice != nullptr && *choice == Json("none");
+  request.reads_calls = has_tools && !none;
+  if (choice == nullptr || none || *choice == Json("auto")) return {};
+  const Json* wanted = choice->is_object() ? Given(*choice, "function") : nullptr;
+  const std::string name =
+      wanted == nullptr || !wanted->is_object() ? "" : TextMember(*wanted, "name");
+  if (*choice != Json("required") && name.empty()) {
+    return FieldFault("tool_choice",
+                      StrCat("must be \"none\", \"auto\", \"required\" or {\"type\": "
+                             "\"function\", \"function\": {\"name\": ...}}, not ",
+                             Shown(*choice)));
+  }
+  std::vector<const Json*> functions;
+  for (size_t i = 0; has_tools && i < tools.AsArray().size(); ++i) {
+    const Json* function = tools.AsArray()[i].Find("function");
+    if (name.empty() || function->Find("name")->AsString() == name) functions.push_back(function);
+  }
+  if (functions.empty()) {
+    return FieldFault("tool_choice", name.empty()
+                                         ? "\"required\" needs `tools`"
+                                         : StrCat("no tool is called ", Shown(Json(name))));
+  }
+  if (request.options.form.has_value()) {
+    return FieldFault("tool_choice", StrCat("makes the answer a call, and `",
+                                            request.options.form->field, "` wants another form"));
+  }
+  request.forces_calls = true;
+  ERNE_ASSIGN_OR_RETURN(request.options.form,
+                        FormOfCalls(functions, request.parallel_tool_calls && name.empty()));
+  return {};
 }
 
 Status ReadTools(const Json& body, Conversation& conversation) {
@@ -83,11 +167,11 @@ Result<Conversation> ReadConversation(const Json& body) {
 Result<ChatRequest> ParseChatRequest(std::string_view body, std::vector<std::string>& unknown) {
   ERNE_ASSIGN_OR_RETURN(const Json json, ParseBody(body, Endpoint::kChat, unknown));
   ChatRequest request;
-  ERNE_ASSIGN_OR_RETURN(request.reads_calls, ReadToolChoice(json));
   request.parallel_tool_calls = FlagMember(json, "parallel_tool_calls", true);
   request.include_reasoning = FlagMember(json, "include_reasoning", true);
   ERNE_ASSIGN_OR_RETURN(request.conversation, ReadConversation(json));
   ERNE_ASSIGN_OR_RETURN(request.options, ReadRequestOptions(json, Endpoint::kChat));
+  ERNE_RETURN_IF_ERROR(ReadToolChoice(json, request));
   request.echo = FlagMember(json, "echo", false);
   return request;
 }

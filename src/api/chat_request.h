@@ -31,7 +31,8 @@ Result<Conversation> ReadConversation(const Json& body);
 struct ChatRequest {
   RequestOptions options;
   Conversation conversation;
-  bool reads_calls = false;  // there are tools, and the model may call them
+  bool reads_calls = false;   // there are tools, and the model may call them
+  bool forces_calls = false;  // it must, and calls are all of its answer (options.form)
   bool parallel_tool_calls = true;
   bool include_reasoning = true;  // split off; false: it is not told
   bool echo = false;              // the answer begins with the assistant's last message

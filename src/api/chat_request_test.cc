@@ -164,8 +164,15 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("tools":[{"type":"function","function":{"name":1}}])", "tools[0].function.name",
        "string"},
       {R"("tools":[1],"tool_choice":"none")", "tools[0]", "object"},
-      {R"("tool_choice":"required")", "tool_choice", "\"required\""},
+      {R"("tool_choice":"required")", "tool_choice", "needs `tools`"},
+      {R"("tool_choice":"any")", "tool_choice", "\"any\""},
       {R"("tool_choice":{"type":"function"})", "tool_choice", "function"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}],
+          "tool_choice":{"type":"function","function":{"name":"g"}})",
+       "tool_choice", "no tool is called \"g\""},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required",
+          "response_format":{"type":"json_object"})",
+       "tool_choice", "`response_format`"},
       {R"("response_format":{})", "response_format.type", "\"json_schema\""},
       {R"("response_format":{"type":"json_schema"})", "response_format.json_schema.schema",
        "is missing"},
@@ -225,9 +232,7 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
 
 TEST(ChatRequest, TheFormOfTheAnswer) {
   using Kind = grammar::Form::Kind;
-  const auto form = [](const std::string& fields) {
-    return With(fields).value().options.form;
-  };
+  const auto form = [](const std::string& fields) { return With(fields).value().options.form; };
   const std::string schema = R"({"type":"object"})";
   for (const auto& [fields, kind, text] :
        {std::tuple<std::string, Kind, std::string>{R"("response_format":{"type":"json_object"})",

@@ -204,7 +204,8 @@ constexpr RequestField kFields[] = {
      "Functions that the model may call: {\"type\": \"function\", \"function\": {\"name\": ...}}."},
     {"tools", kK, kArray, kHonoured, "[]", "Handed to the chat template."},
     {"tool_choice", kC, kStringOrObject, kHonoured, "\"auto\"",
-     "auto: the model may call tools; none: calls are not read out of the answer."},
+     "auto: the model may call tools; none: calls are not read out of the answer; required, or a "
+     "function by name: the answer is a call, from its first token."},
     {"parallel_tool_calls", kC, kBoolean, kHonoured, "true",
      "false: of the calls in an answer only the first is told."},
     {"include_reasoning", kC, kBoolean, kHonoured, "true", "false: reasoning is not told."},

@@ -319,7 +319,7 @@ Result<LoadedTemplate> LoadChatTemplate(const FileSet& files, const ModelSpec& s
   auto compiled = ChatTemplate::Compile(source.text);
   if (!compiled.ok()) return compiled.status().WithContext(source.place);
   loaded.chat_template = std::move(compiled).value();
-  loaded.answer_form = FormOfTemplate(source.text);
+  loaded.answer_markup = MarkupOfTemplate(source.text);
 
   Json trusted = loaded.variables;
   trusted.Set("add_generation_prompt", true);

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/memory_ledger.h"
 #include "base/status.h"
-#include "chat/answer_form.h"
+#include "chat/answer_markup.h"
 #include "chat/template.h"
 #include "engine/engine.h"
 #include "model/model_spec.h"
@@ -46,7 +46,7 @@ struct ServedModel {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const ChatTemplate> chat_template;
-  AnswerForm answer_form;  // how reasoning and tool calls are marked
+  AnswerMarkup answer_markup;  // how reasoning and tool calls are marked
   bool takes_request_templates =
       false;  // chat_template in a request (--trust-request-chat-template)
   Json template_variables =
@@ -86,7 +86,7 @@ Result<std::vector<int32_t>> LoadPromptPrefix(const FileSet& files, const Tokeni
 // one message, and the special-token variables it may use.
 struct LoadedTemplate {
   std::unique_ptr<const ChatTemplate> chat_template;
-  AnswerForm answer_form;  // that the template shows
+  AnswerMarkup answer_markup;  // that the template shows
   Json variables;
 };
 Result<LoadedTemplate> LoadChatTemplate(const FileSet& files, const ModelSpec& spec);

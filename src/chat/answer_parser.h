@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/answer_form.h"
+#include "chat/answer_markup.h"
 
 namespace erne {
 
@@ -30,7 +30,7 @@ struct ParsedPiece {
 };
 
 struct AnswerParserOptions {
-  AnswerForm form = {};
+  AnswerMarkup form = {};
   bool in_reasoning = false;  // the prompt has opened <think>
   // Names of the tools. JSON without a marker is a call only when it names one of them.
   std::vector<std::string> tools = {};

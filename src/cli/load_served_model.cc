@@ -252,7 +252,7 @@ Status Answer(const ServedModel& model, std::vector<GenerationRequest> requests)
 }
 
 // What the template shows, where the flags do not say it.
-AnswerForm FormFor(const ServeOptions& options, AnswerForm form) {
+AnswerMarkup FormFor(const ServeOptions& options, AnswerMarkup form) {
   if (options.tool_call_parser != "auto") {
     form.tool_calls = *ToolCallFormNamed(options.tool_call_parser);
   }
@@ -313,7 +313,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   for (const auto& [name, value] : options.template_variables.AsObject()) {
     served->template_variables.Set(name, value);
   }
-  served->answer_form = FormFor(options, chat.answer_form);
+  served->answer_markup = FormFor(options, chat.answer_markup);
   served->takes_request_templates = options.trust_request_chat_template;
   ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
   ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
-#include "chat/answer_form.h"
+#include "chat/answer_markup.h"
 #include "cli/kv_cache_dtype.h"
 #include "cli/make_executor.h"
 

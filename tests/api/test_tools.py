@@ -136,3 +136,40 @@ def test_forms_by_flag(tmp_path, form, text):
         for how in (whole, streamed):
             answer = how(client, "A", tools=TOOLS)
             assert answer["calls"] == [("weather", {"city": "北京"})] and answer["content"] == ""
+
+
+PLACE = {"type": "object", "required": ["city", "days"], "$defs": {"days": {"type": "integer", "minimum": 1, "maximum": 7}},
+         "properties": {"city": {"enum": ["北京", "Zürich"]}, "days": {"$ref": "#/$defs/days"}}}
+FORCED = [{"type": "function", "function": {"name": "weather", "parameters": PLACE}}, TOOLS[1]]
+NAMED = {"type": "function", "function": {"name": "weather"}}
+
+
+def test_forced_calls_follow_the_parameters(mini_client):
+    """erne-mini knows nothing of tools: what it writes is what the form lets through."""
+    for choice, parallel, seed in (("required", True, 1), ("required", False, 2), (NAMED, True, 3), (NAMED, True, 4)):
+        for how in (whole, streamed):
+            answer = how(mini_client, "weather?", tools=FORCED, tool_choice=choice, parallel_tool_calls=parallel, temperature=1,
+                         seed=seed, max_tokens=200)
+            assert answer["content"] == "" and answer["finish"] == "tool_calls" and answer["calls"]
+            assert len(answer["calls"]) == 1 or (parallel and choice == "required")
+            for name, arguments in answer["calls"]:
+                if name == "weather":
+                    assert set(arguments) == {"city", "days"}
+                    assert arguments["city"] in ("北京", "Zürich") and 1 <= arguments["days"] <= 7
+                else:
+                    assert (name, arguments) == ("clock", {}) and choice == "required"
+
+
+def test_a_choice_that_cannot_be_met_is_a_400(mini_client):
+    for fields, said in (({"tool_choice": "required"}, "needs `tools`"),
+                         ({"tools": FORCED, "tool_choice": {"type": "function", "function": {"name": "stock"}}}, "stock"),
+                         ({"tools": FORCED, "tool_choice": NAMED, "response_format": {"type": "json_object"}}, "response_format")):
+        with pytest.raises(openai.BadRequestError) as fault:
+            ask(mini_client, "?", **fields)
+        assert fault.value.param == "tool_choice" and said in fault.value.message
+
+
+@pytest.fixture(scope="module")
+def mini_client(mini):
+    with openai.OpenAI(base_url=f"{mini.url}/v1", api_key="none", max_retries=0) as client:
+        yield client

@@ -18,14 +18,14 @@ enum class ToolCallForm {
   kJson,     // the answer is a call as JSON, or an array of calls
 };
 
-struct AnswerForm {
+struct AnswerMarkup {
   ToolCallForm tool_calls = ToolCallForm::kNone;
   bool reasoning = false;      // in front, up to </think>
   bool response_tags = false;  // then the answer between <response> and </response>
 };
 
 // The form that the source of a chat template shows. What shows none may call tools in JSON.
-AnswerForm FormOfTemplate(std::string_view source);
+AnswerMarkup MarkupOfTemplate(std::string_view source);
 
 // The forms by the names of their parsers, those of vLLM among them; nullopt: no such name. "auto"
 // is no form.
@@ -34,6 +34,6 @@ std::vector<std::string> ToolCallFormNames();
 
 // The markers that any of the forms reads: where a tokenizer has them as control tokens, they are
 // part of the text that is parsed.
-std::vector<std::string_view> AnswerMarkers(const AnswerForm& form);
+std::vector<std::string_view> AnswerMarkers(const AnswerMarkup& form);
 
 }  // namespace erne

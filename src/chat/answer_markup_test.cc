@@ -1,4 +1,4 @@
-#include "chat/answer_form.h"
+#include "chat/answer_markup.h"
 
 #include <optional>
 #include <string>
@@ -8,22 +8,22 @@
 namespace erne {
 namespace {
 
-TEST(AnswerForm, OfWhatTemplatesShow) {
-  const AnswerForm ernie = FormOfTemplate("<tool_call> <think></think> <response>");
+TEST(AnswerMarkup, OfWhatTemplatesShow) {
+  const AnswerMarkup ernie = MarkupOfTemplate("<tool_call> <think></think> <response>");
   EXPECT_EQ(ernie.tool_calls, ToolCallForm::kHermes);
   EXPECT_TRUE(ernie.reasoning);
   EXPECT_TRUE(ernie.response_tags);
-  EXPECT_EQ(FormOfTemplate("[TOOL_CALLS][").tool_calls, ToolCallForm::kMistral);
-  EXPECT_EQ(FormOfTemplate("<|python_tag|>").tool_calls, ToolCallForm::kLlama);
-  EXPECT_EQ(FormOfTemplate("<|start_header_id|> {\"parameters\": }").tool_calls,
+  EXPECT_EQ(MarkupOfTemplate("[TOOL_CALLS][").tool_calls, ToolCallForm::kMistral);
+  EXPECT_EQ(MarkupOfTemplate("<|python_tag|>").tool_calls, ToolCallForm::kLlama);
+  EXPECT_EQ(MarkupOfTemplate("<|start_header_id|> {\"parameters\": }").tool_calls,
             ToolCallForm::kLlama);
-  const AnswerForm plain = FormOfTemplate("{{ messages[0].content }}");
+  const AnswerMarkup plain = MarkupOfTemplate("{{ messages[0].content }}");
   EXPECT_EQ(plain.tool_calls, ToolCallForm::kJson);
   EXPECT_FALSE(plain.reasoning);
   EXPECT_FALSE(plain.response_tags);
 }
 
-TEST(AnswerForm, HasNames) {
+TEST(AnswerMarkup, HasNames) {
   for (const std::string& name : ToolCallFormNames()) {
     EXPECT_TRUE(ToolCallFormNamed(name).has_value()) << name;
   }

@@ -1,4 +1,4 @@
-#include "chat/answer_form.h"
+#include "chat/answer_markup.h"
 
 #include <utility>
 
@@ -23,7 +23,7 @@ ToolCallForm ToolCallFormOf(std::string_view source) {
 
 }  // namespace
 
-AnswerForm FormOfTemplate(std::string_view source) {
+AnswerMarkup MarkupOfTemplate(std::string_view source) {
   return {.tool_calls = ToolCallFormOf(source),
           .reasoning = source.find("</think>") != source.npos,
           .response_tags = source.find("<response>") != source.npos};
@@ -42,7 +42,7 @@ std::vector<std::string> ToolCallFormNames() {
   return names;
 }
 
-std::vector<std::string_view> AnswerMarkers(const AnswerForm& form) {
+std::vector<std::string_view> AnswerMarkers(const AnswerMarkup& form) {
   std::vector<std::string_view> markers;
   if (form.reasoning) markers.insert(markers.end(), {"<think>", "</think>"});
   if (form.response_tags) markers.insert(markers.end(), {"<response>", "</response>"});
