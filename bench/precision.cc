@@ -149,7 +149,7 @@ Result<std::vector<int32_t>> WriteText(OneSequence& sequence, int64_t length) {
                           sequence.Run({&text.back(), 1}, position));
     SamplePoint point;
     point.position = text.size();
-    point.banned = banned;
+    point.bans.banned = banned;
     ERNE_ASSIGN_OR_RETURN(const SampledToken token, sampler.Sample(logits, point, scratch));
     text.push_back(token.token);
   }

@@ -21,8 +21,11 @@ struct alignas(64) Shape {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-void Start() {
+// Clears the sums, and fills both operands with `ones`, a pattern of 32 bits.
+void Start(uint32_t ones) {
   const Shape shape;
+  alignas(64) uint32_t operand[16 * 16];
+  for (uint32_t& word : operand) word = ones;
   __asm__ volatile("" ::: "memory");
   _tile_loadconfig(&shape);
   _tile_zero(0);
@@ -31,20 +34,29 @@ void Start() {
   _tile_zero(3);
   _tile_zero(4);
   _tile_zero(5);
-  _tile_zero(6);
-  _tile_zero(7);
+  _tile_loadd(6, operand, 64);
+  _tile_loadd(7, operand, 64);
 }
 
+// A sum of each register.
+template <typename T>
 float End() {
-  alignas(64) float sums[16 * 16];
-  _tile_stored(0, sums, 64);
+  alignas(64) T sums[kSums][16 * 16];
+  _tile_stored(0, sums[0], 64);
+  _tile_stored(1, sums[1], 64);
+  _tile_stored(2, sums[2], 64);
+  _tile_stored(3, sums[3], 64);
+  _tile_stored(4, sums[4], 64);
+  _tile_stored(5, sums[5], 64);
   __asm__ volatile("" ::: "memory");
   _tile_release();
-  return sums[0];
+  float all = 0;
+  for (const auto& of_register : sums) all += static_cast<float>(of_register[0]);
+  return all;
 }
 
 float RunBf16(int64_t rounds) {
-  Start();
+  Start(0x3F803F80);
   for (int64_t round = 0; round < rounds; ++round) {
     _tile_dpbf16ps(0, 6, 7);
     _tile_dpbf16ps(1, 6, 7);
@@ -53,11 +65,11 @@ float RunBf16(int64_t rounds) {
     _tile_dpbf16ps(4, 6, 7);
     _tile_dpbf16ps(5, 6, 7);
   }
-  return End();
+  return End<float>();
 }
 
 float RunInt8(int64_t rounds) {
-  Start();
+  Start(0x01010101);
   for (int64_t round = 0; round < rounds; ++round) {
     _tile_dpbsud(0, 6, 7);
     _tile_dpbsud(1, 6, 7);
@@ -66,7 +78,7 @@ float RunInt8(int64_t rounds) {
     _tile_dpbsud(4, 6, 7);
     _tile_dpbsud(5, 6, 7);
   }
-  return End();
+  return End<int32_t>();
 }
 
 }  // namespace
