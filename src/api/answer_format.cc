@@ -37,7 +37,8 @@ const char* FinishReasonName(FinishReason reason) {
 }
 
 std::string FinishMembers(const ChoiceEnd& end) {
-  const bool calls = end.has_calls && end.reason == FinishReason::kStop;
+  const bool by_itself = end.reason == FinishReason::kStop || end.reason == FinishReason::kComplete;
+  const bool calls = end.has_calls && by_itself;
   return StrCat('"', calls ? "tool_calls" : FinishReasonName(end.reason),
                 "\",\"stop_reason\":", end.stop_reason.Dump());
 }

