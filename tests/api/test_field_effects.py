@@ -404,7 +404,7 @@ def test_every_field_has_an_effect(server, endpoint):
     honoured = {name for name, schema in fields_of(server, endpoint).items()
                 if "x-unsupported" not in schema and not schema["description"].startswith("Accepted, without effect")}
     tested = {field for door, fields, _ in EFFECTS if door == endpoint for field in fields}
-    assert honoured - ELSEWHERE == tested - ELSEWHERE
+    assert {name for name in honoured if name.split(".")[0] not in ELSEWHERE} == tested - ELSEWHERE
 
 
 EXAMPLES = {"string": "x", "object": {"a": 1}, "array": ["x"], "boolean": True, "integer": 7, "number": 7.5}
