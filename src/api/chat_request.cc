@@ -74,8 +74,8 @@ Status ReadToolChoice(const Json& body, ChatRequest& request) {
   request.reads_calls = has_tools && !none;
   if (choice == nullptr || none || *choice == Json("auto")) return {};
   const Json* wanted = choice->is_object() ? Given(*choice, "function") : nullptr;
-  const std::string name =
-      wanted == nullptr || !wanted->is_object() ? "" : TextMember(*wanted, "name");
+  const Json* named = wanted != nullptr && wanted->is_object() ? Given(*wanted, "name") : nullptr;
+  const std::string name = named != nullptr && named->is_string() ? named->AsString() : "";
   if (*choice != Json("required") && name.empty()) {
     return FieldFault("tool_choice",
                       StrCat("must be \"none\", \"auto\", \"required\" or {\"type\": "

@@ -167,6 +167,8 @@ TEST(ChatRequest, FaultsNameTheFieldAndWhatWasFound) {
       {R"("tool_choice":"required")", "tool_choice", "needs `tools`"},
       {R"("tool_choice":"any")", "tool_choice", "\"any\""},
       {R"("tool_choice":{"type":"function"})", "tool_choice", "function"},
+      {R"("tool_choice":{"type":"function","function":5})", "tool_choice", "5"},
+      {R"("tool_choice":{"type":"function","function":{"name":5}})", "tool_choice", "5"},
       {R"("tools":[{"type":"function","function":{"name":"f"}}],
           "tool_choice":{"type":"function","function":{"name":"g"}})",
        "tool_choice", "no tool is called \"g\""},
