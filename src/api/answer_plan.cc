@@ -31,9 +31,9 @@ bool OpensReasoning(const std::vector<int32_t>& prompt, const Tokenizer& tokeniz
 }
 
 // The markers that the tokenizer has as control tokens.
-std::vector<int32_t> MarkerTokens(const AnswerMarkup& form, const Tokenizer& tokenizer) {
+std::vector<int32_t> MarkerTokens(const AnswerMarkup& markup, const Tokenizer& tokenizer) {
   std::vector<int32_t> tokens;
-  for (const std::string_view marker : AnswerMarkers(form)) {
+  for (const std::string_view marker : AnswerMarkers(markup)) {
     if (const auto token = tokenizer.PieceId(marker)) tokens.push_back(*token);
   }
   return tokens;
@@ -64,7 +64,7 @@ AnswerSessionOptions SessionOptions(const AnswerPlan& plan, const ModelFacts& fa
       .parser = plan.parser,
       .hides_reasoning = plan.hides_reasoning,
       .one_call = plan.one_call};
-  if (plan.parser) session.markers = MarkerTokens(plan.parser->form, *model.tokenizer);
+  if (plan.parser) session.markers = MarkerTokens(plan.parser->markup, *model.tokenizer);
   for (const AnswerPlan::Prompt& prompt : plan.prompts) {
     const auto tokens = static_cast<int64_t>(prompt.generation.prompt.size());
     session.prompt_tokens += tokens;
@@ -84,13 +84,13 @@ LogprobWriter LogprobsFor(const RequestOptions& options, const ServedModel& mode
 std::optional<AnswerParserOptions> ParserOf(const ChatRequest& chat,
                                             const GenerationRequest& generation,
                                             const ServedModel& model) {
-  AnswerParserOptions parser{.form = model.answer_markup};
-  if (chat.forces_calls) parser.form = {.tool_calls = ToolCallForm::kJson};
-  if (!chat.reads_calls) parser.form.tool_calls = ToolCallForm::kNone;
-  const bool reads_calls = parser.form.tool_calls != ToolCallForm::kNone;
-  if (!reads_calls && !parser.form.reasoning && !parser.form.response_tags) return std::nullopt;
+  AnswerParserOptions parser{.markup = model.answer_markup};
+  if (chat.forces_calls) parser.markup = {.tool_calls = ToolCallForm::kJson};
+  if (!chat.reads_calls) parser.markup.tool_calls = ToolCallForm::kNone;
+  const bool reads_calls = parser.markup.tool_calls != ToolCallForm::kNone;
+  if (!reads_calls && !parser.markup.reasoning && !parser.markup.response_tags) return std::nullopt;
   parser.in_reasoning =
-      parser.form.reasoning && OpensReasoning(generation.prompt, *model.tokenizer);
+      parser.markup.reasoning && OpensReasoning(generation.prompt, *model.tokenizer);
   if (reads_calls) {
     for (const Json& tool : chat.conversation.tools.AsArray()) {
       parser.tools.push_back(tool.Find("function")->Find("name")->AsString());

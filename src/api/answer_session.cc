@@ -242,7 +242,7 @@ void AnswerSession::Complete(std::string out) {
   Usage usage{.prompt_tokens = options_.prompt_tokens, .cached_tokens = 0};
   for (size_t i = 0; i < choices_.size(); ++i) {
     usage.completion_tokens += choices_[i].text.tokens();
-    if (choices_[i].parser && options_.parser->form.reasoning) {
+    if (choices_[i].parser && options_.parser->markup.reasoning) {
       usage.reasoning_tokens = usage.reasoning_tokens.value_or(0) + choices_[i].reasoning_tokens;
     }
     if (options_.choices[i].counts_prompt) *usage.cached_tokens += choices_[i].cached_tokens;

@@ -666,7 +666,7 @@ TEST_F(AnswerSessionTest, ReasoningAndCallsInAStream) {
   Start({.stream = true,
          .include_usage = true,
          .parser = AnswerParserOptions{
-             .form = {.tool_calls = ToolCallForm::kHermes, .reasoning = true}}});
+             .markup = {.tool_calls = ToolCallForm::kHermes, .reasoning = true}}});
   Push("<think>a</think>b<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":1}}");
   PushStop();
   std::string reasoning, content, name, arguments, finish;

@@ -6,11 +6,8 @@
 namespace erne::bench::amx {
 namespace {
 
-// Sums that do not wait for each other, and multiply-adds of one instruction: 16 rows x 16 outputs
-// x 32 inputs of bf16, or x 64 bytes.
+// Sums that do not wait for each other.
 constexpr int kSums = 6;
-constexpr int64_t kBf16Adds = 16 * 16 * 32;
-constexpr int64_t kInt8Adds = 16 * 16 * 64;
 
 // All registers full: 16 rows of 64 bytes.
 struct alignas(64) Shape {
@@ -38,10 +35,39 @@ void Start(uint32_t ones) {
   _tile_loadd(7, operand, 64);
 }
 
-// A sum of each register.
-template <typename T>
-float End() {
-  alignas(64) T sums[kSums][16 * 16];
+// Product::Multiply<C>() adds the operands' product to register C: 16 rows x 16 outputs of
+// Product::kInputs inputs.
+struct Bf16 {
+  using Sum = float;
+  static constexpr uint32_t kOnes = 0x3F803F80;
+  static constexpr int64_t kInputs = 32;
+  template <int C>
+  static void Multiply() {
+    __asm__ volatile("tdpbf16ps %%tmm7, %%tmm6, %%tmm%c0" ::"i"(C));
+  }
+};
+struct Int8 {
+  using Sum = int32_t;
+  static constexpr uint32_t kOnes = 0x01010101;
+  static constexpr int64_t kInputs = 64;
+  template <int C>
+  static void Multiply() {
+    __asm__ volatile("tdpbsud %%tmm7, %%tmm6, %%tmm%c0" ::"i"(C));
+  }
+};
+
+template <typename Product>
+float Run(int64_t rounds) {
+  Start(Product::kOnes);
+  for (int64_t round = 0; round < rounds; ++round) {
+    Product::template Multiply<0>();
+    Product::template Multiply<1>();
+    Product::template Multiply<2>();
+    Product::template Multiply<3>();
+    Product::template Multiply<4>();
+    Product::template Multiply<5>();
+  }
+  alignas(64) typename Product::Sum sums[kSums][16 * 16];
   _tile_stored(0, sums[0], 64);
   _tile_stored(1, sums[1], 64);
   _tile_stored(2, sums[2], 64);
@@ -55,37 +81,14 @@ float End() {
   return all;
 }
 
-float RunBf16(int64_t rounds) {
-  Start(0x3F803F80);
-  for (int64_t round = 0; round < rounds; ++round) {
-    _tile_dpbf16ps(0, 6, 7);
-    _tile_dpbf16ps(1, 6, 7);
-    _tile_dpbf16ps(2, 6, 7);
-    _tile_dpbf16ps(3, 6, 7);
-    _tile_dpbf16ps(4, 6, 7);
-    _tile_dpbf16ps(5, 6, 7);
-  }
-  return End<float>();
-}
-
-float RunInt8(int64_t rounds) {
-  Start(0x01010101);
-  for (int64_t round = 0; round < rounds; ++round) {
-    _tile_dpbsud(0, 6, 7);
-    _tile_dpbsud(1, 6, 7);
-    _tile_dpbsud(2, 6, 7);
-    _tile_dpbsud(3, 6, 7);
-    _tile_dpbsud(4, 6, 7);
-    _tile_dpbsud(5, 6, 7);
-  }
-  return End<int32_t>();
-}
+template <typename Product>
+constexpr int64_t kOperations = 2 * kSums * 16 * 16 * Product::kInputs;
 
 }  // namespace
 
 extern const ArithmeticLoop kBf16;
 extern const ArithmeticLoop kInt8;
-const ArithmeticLoop kBf16 = {"amx tdpbf16ps", 2 * kSums* kBf16Adds, RunBf16};
-const ArithmeticLoop kInt8 = {"amx tdpbsud", 2 * kSums* kInt8Adds, RunInt8};
+const ArithmeticLoop kBf16 = {"amx tdpbf16ps", kOperations<Bf16>, Run<Bf16>};
+const ArithmeticLoop kInt8 = {"amx tdpbsud", kOperations<Int8>, Run<Int8>};
 
 }  // namespace erne::bench::amx

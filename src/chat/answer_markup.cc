@@ -42,11 +42,11 @@ std::vector<std::string> ToolCallFormNames() {
   return names;
 }
 
-std::vector<std::string_view> AnswerMarkers(const AnswerMarkup& form) {
+std::vector<std::string_view> AnswerMarkers(const AnswerMarkup& markup) {
   std::vector<std::string_view> markers;
-  if (form.reasoning) markers.insert(markers.end(), {"<think>", "</think>"});
-  if (form.response_tags) markers.insert(markers.end(), {"<response>", "</response>"});
-  switch (form.tool_calls) {
+  if (markup.reasoning) markers.insert(markers.end(), {"<think>", "</think>"});
+  if (markup.response_tags) markers.insert(markers.end(), {"<response>", "</response>"});
+  switch (markup.tool_calls) {
     case ToolCallForm::kHermes:
       markers.insert(markers.end(), {"<tool_call>", "</tool_call>"});
       break;

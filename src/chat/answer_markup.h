@@ -34,6 +34,6 @@ std::vector<std::string> ToolCallFormNames();
 
 // The markers that any of the forms reads: where a tokenizer has them as control tokens, they are
 // part of the text that is parsed.
-std::vector<std::string_view> AnswerMarkers(const AnswerMarkup& form);
+std::vector<std::string_view> AnswerMarkers(const AnswerMarkup& markup);
 
 }  // namespace erne

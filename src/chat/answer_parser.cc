@@ -89,10 +89,10 @@ std::string MistralName(std::string_view text) {
 
 AnswerParser::AnswerParser(AnswerParserOptions options)
     : options_(std::move(options)), state_(State::kContentStart) {
-  const std::string_view call = CallMarker(options_.form.tool_calls);
+  const std::string_view call = CallMarker(options_.markup.tool_calls);
   if (!call.empty()) content_markers_.push_back(call);
-  if (options_.form.response_tags) content_markers_.push_back(kEndResponse);
-  if (!options_.form.reasoning) return;
+  if (options_.markup.response_tags) content_markers_.push_back(kEndResponse);
+  if (!options_.markup.reasoning) return;
   state_ = options_.in_reasoning ? State::kReasoning : State::kStart;
   trim_ = options_.in_reasoning;
 }
@@ -200,7 +200,7 @@ bool AnswerParser::StepReasoning() {
 bool AnswerParser::StepContentStart() {
   Emit(out_.content, Take(std::min(pending_.find_first_not_of(kSpace), pending_.size())));
   if (pending_.empty()) return false;
-  if (options_.form.response_tags) {
+  if (options_.markup.response_tags) {
     if (TakeMarker(kResponse)) {
       in_response_ = true;
       DropSpace();
@@ -211,7 +211,7 @@ bool AnswerParser::StepContentStart() {
   }
   const bool is_json = pending_.front() == '{' || pending_.front() == '[';
   state_ = State::kContent;
-  if (is_json && IsBare(options_.form.tool_calls)) BeginCall("");
+  if (is_json && IsBare(options_.markup.tool_calls)) BeginCall("");
   return true;
 }
 
@@ -264,7 +264,7 @@ bool AnswerParser::StepCallStart() {
     state_ = State::kCall;
     return true;
   }
-  if (options_.form.tool_calls == ToolCallForm::kMistral) return StepNamedCall();
+  if (options_.markup.tool_calls == ToolCallForm::kMistral) return StepNamedCall();
   RejectCall(0);
   return true;
 }
@@ -349,10 +349,10 @@ void AnswerParser::RejectCall(size_t size) {
 bool AnswerParser::StepAfterCall() {
   Take(std::min(pending_.find_first_not_of(kSpace), pending_.size()));
   if (pending_.empty()) return false;
-  if (options_.form.tool_calls == ToolCallForm::kHermes) {
+  if (options_.markup.tool_calls == ToolCallForm::kHermes) {
     if (MayBecome(kEndHermesCall)) return false;
     TakeMarker(kEndHermesCall);
-  } else if (IsBare(options_.form.tool_calls) && pending_.front() == ';') {
+  } else if (IsBare(options_.markup.tool_calls) && pending_.front() == ';') {
     const size_t next = pending_.find_first_not_of(kSpace, 1);
     if (next == pending_.npos && !finishing_) return false;
     if (next != pending_.npos && pending_[next] == '{') {

@@ -30,7 +30,7 @@ struct ParsedPiece {
 };
 
 struct AnswerParserOptions {
-  AnswerMarkup form = {};
+  AnswerMarkup markup = {};
   bool in_reasoning = false;  // the prompt has opened <think>
   // Names of the tools. JSON without a marker is a call only when it names one of them.
   std::vector<std::string> tools = {};

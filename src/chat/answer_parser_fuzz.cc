@@ -37,15 +37,15 @@ ParsedPiece Parse(const erne::AnswerParserOptions& options, std::string_view tex
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   erne::AnswerParserOptions options{.tools = {"f"}};
-  options.form.tool_calls = static_cast<erne::ToolCallForm>(data[0] % 5);
-  options.form.reasoning = (data[0] & 32) != 0;
-  options.form.response_tags = (data[0] & 64) != 0;
+  options.markup.tool_calls = static_cast<erne::ToolCallForm>(data[0] % 5);
+  options.markup.reasoning = (data[0] & 32) != 0;
+  options.markup.response_tags = (data[0] & 64) != 0;
   options.in_reasoning = (data[0] & 128) != 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 2, size - 2);
   const ParsedPiece whole = Parse(options, text, text.size() + 1);
   ERNE_CHECK(Parse(options, text, 1) == whole);
   ERNE_CHECK(Parse(options, text, size_t{2} + data[1] % 31) == whole);
-  if (!options.form.reasoning && !options.form.response_tags && whole.calls.empty()) {
+  if (!options.markup.reasoning && !options.markup.response_tags && whole.calls.empty()) {
     ERNE_CHECK(whole.content == text);
   }
   return 0;

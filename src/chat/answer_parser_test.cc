@@ -58,11 +58,11 @@ ParsedPiece Parse(const AnswerParserOptions& options, std::string_view text) {
 }
 
 AnswerParserOptions Tools(ToolCallForm form) {
-  return {.form = {.tool_calls = form}, .tools = {"f", "g"}};
+  return {.markup = {.tool_calls = form}, .tools = {"f", "g"}};
 }
 
 AnswerParserOptions Thinking(bool in_reasoning) {
-  return {.form = {.reasoning = true}, .in_reasoning = in_reasoning};
+  return {.markup = {.reasoning = true}, .in_reasoning = in_reasoning};
 }
 
 TEST(AnswerParser, SplitsReasoning) {
@@ -85,7 +85,7 @@ TEST(AnswerParser, ThinkIsAMarkerInFrontAlone) {
 
 TEST(AnswerParser, ErnieThinking) {
   const AnswerParserOptions ernie = {
-      .form = {.tool_calls = kHermes, .reasoning = true, .response_tags = true},
+      .markup = {.tool_calls = kHermes, .reasoning = true, .response_tags = true},
       .in_reasoning = true};
   EXPECT_EQ(Parse(ernie, "a\n</think>\n\n<response>\nb <i>\n</response>\n"),
             (ParsedPiece{.reasoning = "a", .content = "b <i>"}));

@@ -252,14 +252,14 @@ Status Answer(const ServedModel& model, std::vector<GenerationRequest> requests)
 }
 
 // What the template shows, where the flags do not say it.
-AnswerMarkup FormFor(const ServeOptions& options, AnswerMarkup form) {
+AnswerMarkup MarkupFor(const ServeOptions& options, AnswerMarkup markup) {
   if (options.tool_call_parser != "auto") {
-    form.tool_calls = *ToolCallFormNamed(options.tool_call_parser);
+    markup.tool_calls = *ToolCallFormNamed(options.tool_call_parser);
   }
-  if (options.reasoning_parser == "auto") return form;
-  form.reasoning = options.reasoning_parser != "none";
-  form.response_tags = options.reasoning_parser == "ernie45";
-  return form;
+  if (options.reasoning_parser == "auto") return markup;
+  markup.reasoning = options.reasoning_parser != "none";
+  markup.response_tags = options.reasoning_parser == "ernie45";
+  return markup;
 }
 
 }  // namespace
@@ -313,7 +313,7 @@ Result<std::shared_ptr<ServedModel>> LoadServedModel(std::shared_ptr<const FileS
   for (const auto& [name, value] : options.template_variables.AsObject()) {
     served->template_variables.Set(name, value);
   }
-  served->answer_markup = FormFor(options, chat.answer_markup);
+  served->answer_markup = MarkupFor(options, chat.answer_markup);
   served->takes_request_templates = options.trust_request_chat_template;
   ERNE_ASSIGN_OR_RETURN(served->prompt_prefix, LoadPromptPrefix(*files, *served->tokenizer));
   ERNE_ASSIGN_OR_RETURN(served->defaults, DefaultsOf(*files, options.generation_config, spec));

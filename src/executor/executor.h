@@ -102,9 +102,8 @@ class Executor {
 
   // Runs the batch: writes KV for every row, and computes the logits that were asked for. Returns
   // them as float32 [logit rows, vocab], in batch order and without those of kToken, valid until
-  // the next Run. The caller keeps
-  // within the limits, tokens within the vocabulary and tables within the pool (CHECKed). An error
-  // (a fault of the device) fails the step.
+  // the next Run. The caller keeps within the limits, tokens within the vocabulary and tables
+  // within the pool (CHECKed). An error (a fault of the device) fails the step.
   virtual Result<std::span<const float>> Run(const Batch& batch) = 0;
 
   // Run, while the caller's thread does `meanwhile`, once, whatever comes of the batch. Here:

@@ -77,6 +77,31 @@ std::optional<char32_t> ControlOf(char letter) {
   }
 }
 
+// Behind '{', up to and with '}'.
+Result<RepeatCount> ReadCounts(PatternReader& reader) {
+  const auto read_number = [&](int64_t fallback) -> Result<int64_t> {
+    if (reader.peek() < '0' || reader.peek() > '9') return fallback;
+    int64_t value = 0;
+    while (reader.peek() >= '0' && reader.peek() <= '9') {
+      value = value * 10 + (reader.peek() - '0');
+      if (value > kMaxRepeat) return reader.Fault(StrCat("more than ", kMaxRepeat, " repeats"));
+      reader.SkipByte();
+    }
+    return value;
+  };
+  RepeatCount count;
+  ERNE_ASSIGN_OR_RETURN(count.min, read_number(0));
+  count.max = count.min;
+  if (reader.Skip(",")) {
+    ERNE_ASSIGN_OR_RETURN(count.max, read_number(kUnbounded));
+  }
+  if (!reader.Skip("}")) return reader.Fault("expected '}'");
+  if (count.max != kUnbounded && count.max < count.min) {
+    return reader.Fault("repeats whose bounds are out of order");
+  }
+  return count;
+}
+
 }  // namespace
 
 char32_t PatternReader::Take() {
@@ -171,26 +196,16 @@ Result<Characters> ReadClass(PatternReader& reader) {
   return negated ? Complement(characters) : Normalized(characters);
 }
 
-Result<RepeatCount> ReadRepeatCount(PatternReader& reader) {
-  const auto read_number = [&](int64_t fallback) -> Result<int64_t> {
-    if (reader.peek() < '0' || reader.peek() > '9') return fallback;
-    int64_t value = 0;
-    while (reader.peek() >= '0' && reader.peek() <= '9') {
-      value = value * 10 + (reader.peek() - '0');
-      if (value > kMaxRepeat) return reader.Fault(StrCat("more than ", kMaxRepeat, " repeats"));
-      reader.SkipByte();
-    }
-    return value;
-  };
-  RepeatCount count;
-  ERNE_ASSIGN_OR_RETURN(count.min, read_number(0));
-  count.max = count.min;
-  if (reader.Skip(",")) {
-    ERNE_ASSIGN_OR_RETURN(count.max, read_number(kUnbounded));
-  }
-  if (!reader.Skip("}")) return reader.Fault("expected '}'");
-  if (count.max != kUnbounded && count.max < count.min) {
-    return reader.Fault("repeats whose bounds are out of order");
+Result<std::optional<RepeatCount>> ReadRepeat(PatternReader& reader) {
+  std::optional<RepeatCount> count;
+  if (reader.Skip("*")) {
+    count = {0, kUnbounded};
+  } else if (reader.Skip("+")) {
+    count = {1, kUnbounded};
+  } else if (reader.Skip("?")) {
+    count = {0, 1};
+  } else if (reader.Skip("{")) {
+    ERNE_ASSIGN_OR_RETURN(count, ReadCounts(reader));
   }
   return count;
 }

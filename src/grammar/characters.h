@@ -46,11 +46,12 @@ Characters Complement(const Characters& characters);
 Result<Characters> ReadEscape(PatternReader& reader);
 // Behind '[': up to and with ']'.
 Result<Characters> ReadClass(PatternReader& reader);
-// {m}, {m,} or {m,n} behind '{', up to and with '}'. `max` is kUnbounded where it is open.
+// How often what was read occurs.
 struct RepeatCount {
   int64_t min = 0;
-  int64_t max = 0;
+  int64_t max = 0;  // kUnbounded: any number
 };
-Result<RepeatCount> ReadRepeatCount(PatternReader& reader);
+// *, +, ?, {m}, {m,} or {m,n}; nothing where none of them is next.
+Result<std::optional<RepeatCount>> ReadRepeat(PatternReader& reader);
 
 }  // namespace erne::grammar

@@ -76,7 +76,9 @@ TEST(Matcher, EveryBudgetFromTheShortestAnswerOnIsKept) {
         const std::string answer = RandomAnswer(*grammar, budget, random, &ended);
         EXPECT_TRUE(ended) << text << ", " << budget << " tokens: " << answer;
         EXPECT_TRUE(Matches(*grammar, answer)) << answer;
-        if (kind == Form::Kind::kJsonSchema) EXPECT_TRUE(Json::Parse(answer).ok()) << answer;
+        if (kind == Form::Kind::kJsonSchema) {
+          EXPECT_TRUE(Json::Parse(answer).ok()) << answer;
+        }
       }
     }
 }

@@ -110,18 +110,9 @@ class RegexParser {
 
   Result<Expr> ParseRepeats(Expr part) {
     for (int times = 0; times < kMaxDepth; ++times) {
-      if (reader_.Skip("*")) {
-        part = Repeat(std::move(part), 0, kUnbounded);
-      } else if (reader_.Skip("+")) {
-        part = Repeat(std::move(part), 1, kUnbounded);
-      } else if (reader_.Skip("?")) {
-        part = Optional(std::move(part));
-      } else if (reader_.Skip("{")) {
-        ERNE_ASSIGN_OR_RETURN(const RepeatCount count, ReadRepeatCount(reader_));
-        part = Repeat(std::move(part), count.min, count.max);
-      } else {
-        return part;
-      }
+      ERNE_ASSIGN_OR_RETURN(const std::optional<RepeatCount> count, ReadRepeat(reader_));
+      if (!count) return part;
+      part = Repeat(std::move(part), count->min, count->max);
       reader_.Skip("?");  // lazy: the same texts
       if (reader_.peek() == '+') return reader_.Fault("possessive repeats are not supported");
     }

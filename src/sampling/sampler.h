@@ -40,9 +40,8 @@ struct SampledToken {
   int32_t token = -1;
   // Empty unless SamplingParams::logprobs asks for them: the chosen token, then logprob_tokens, or
   // the most probable ones in the order (logit falling, id rising), the chosen one again if it is
-  // among them. Of
-  // the logits as they came: before bans, biases, penalties and temperature (as vLLM and OpenAI
-  // report them).
+  // among them. Of the logits as they came: before bans, biases, penalties and temperature (as vLLM
+  // and OpenAI report them).
   std::vector<TokenLogprob> logprobs = {};
 };
 
